@@ -1,0 +1,105 @@
+"""A view inside its pipeline's main graph: in step, or waiting to be taken in.
+
+    out of step   collects each barrier at once, with nothing
+    Add(view)     computes everything after its own epoch, this epoch included: it is in step
+    in step       computes the epoch from the log file its table has just staged
+    an error      falls out of step; the barrier is collected all the same, the others go on
+
+Spark.
+"""
+
+import queue
+from collections.abc import Callable
+
+from ops.aggregate.view_executor import ViewExecutor
+from ops.barrier_manager.manager import LocalBarrierManager
+from ops.barrier_worker.reports import ViewOutput
+from ops.common.barrier import Barrier, BarrierKind
+from ops.common.epoch import Epoch
+from ops.common.errors import Fenced
+from ops.common.ports import Store
+from ops.common.table.relation import DataFile, StagedFile, changed_files, contents
+
+
+class ViewActor:
+    """`committed` tells the main graph's last committed epoch, `epoch_of_view` the view's own."""
+
+    def __init__(
+        self,
+        executor: ViewExecutor,
+        *,
+        store: Store,
+        in_step: bool,
+        committed: Callable[[], Epoch],
+        epoch_of_view: Callable[[], Epoch],
+    ) -> None:
+        self.actor = f"view/{executor.output.name}"
+        self._executor, self._store = executor, store
+        self._in_step = in_step
+        self._committed, self._epoch_of_view = committed, epoch_of_view
+        self._input: queue.SimpleQueue[tuple[Barrier, tuple[StagedFile, ...]]] = queue.SimpleQueue()
+
+    def forward(self, barrier: Barrier, files: tuple[StagedFile, ...]) -> None:
+        """Take what the source staged for the barrier's epoch."""
+        self._input.put((barrier, files))
+
+    def run(self, manager: LocalBarrierManager) -> None:
+        barriers = manager.subscribe_barrier(self.actor)
+        while True:
+            manager.require_open()
+            barrier = barriers.take(timeout=0.5)
+            if barrier is None:
+                continue
+            if barrier.kind is BarrierKind.INITIAL:
+                manager.collect(self.actor, barrier)
+                continue
+            staged = self._staged(barrier, manager)
+            rejoining = self._executor.output.name in barrier.rejoining
+            output = None
+            if self._in_step or rejoining:
+                output = self._compute(barrier, staged)
+                self._in_step = output.failed is None
+            manager.collect(self.actor, barrier, output)
+            if barrier.stops:
+                return
+
+    def _staged(self, barrier: Barrier, manager: LocalBarrierManager) -> list[StagedFile]:
+        while True:
+            manager.require_open()
+            try:
+                arrived, files = self._input.get(timeout=0.5)
+                break
+            except queue.Empty:
+                continue
+        assert arrived.epoch == barrier.epoch, (arrived, barrier)
+        return [f for f in files if f.relation == self._executor.upstream.id]
+
+    def _compute(self, barrier: Barrier, staged: list[StagedFile]) -> ViewOutput:
+        view = self._executor.output.name
+        after = self._epoch_of_view()
+        try:
+            files = self._apply(barrier, staged, after)
+        except Fenced:
+            raise
+        except Exception as error:
+            return ViewOutput(view, after, failed=error)
+        return ViewOutput(view, after, tuple(files))
+
+    def _apply(self, barrier: Barrier, staged: list[StagedFile], after: Epoch) -> list[StagedFile]:
+        assert barrier.attempt is not None
+        upstream, committed = self._executor.upstream, self._committed()
+        files: list[DataFile | StagedFile] = list(staged)
+        if after < committed:
+            rows = self._store.query("select_files", relation=upstream.id)
+            listed = [DataFile.from_row(row) for row in rows]
+            files = [*changed_files(listed, upstream, after, committed), *staged]
+        if not files:
+            return []
+        return self._executor.apply(
+            files,
+            before=contents(self._store, upstream, after),
+            states=contents(self._store, self._executor.state, after),
+            attempt=barrier.attempt,
+            after=after,
+            epoch=barrier.epoch.prev,
+        )

@@ -1,0 +1,4 @@
+"""Filling what is new from what is there: tables from their source, views from their upstream.
+
+Touch: phases, positions, pages, failpoints. Never: the commit itself. Tests: tests/system.
+"""

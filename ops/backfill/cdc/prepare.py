@@ -1,0 +1,84 @@
+"""Open the stream before anything is read: publication, slot, and nobody left who started earlier.
+
+Idempotent, and run by whichever run needs it first. No control-store transaction is open
+meanwhile: in the embedded server it would be one of those that are waited for. Waiting is done
+again for as long as a table of the source has not begun its backfill, since a crash may have come
+between the publication's change and the wait.
+
+Pure.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ops.backfill.cdc.offset import PostgresOffset, lsn_to_str, parse_offset, serialize_offset
+from ops.backfill.cdc.ports import Source
+from ops.common.errors import SlotAhead, SlotGone, SourceReplaced
+from ops.common.ports import Failpoint, Store
+from ops.common.table.relation import relations_of
+from ops.planner.plan import SourcePlan, TablePlan
+
+WAIT_SECONDS = 3600.0
+
+
+def prepare_source(
+    store: Store,
+    source: Source,
+    plan: SourcePlan,
+    tables: Sequence[TablePlan],
+    *,
+    on_wait: Callable[[str], None],
+    failpoint: Failpoint,
+) -> None:
+    with store.lock(f"prepare {plan.pipeline}/{plan.name}"):
+        stored = _stored(store, plan)
+        names = {t.name for t in tables}
+        relations = [r for r in relations_of(store, plan.pipeline) if r.name in names]
+        fresh = stored["identity"] is None
+        if not fresh and not any(r.state == "Waiting" for r in relations):
+            return
+        failpoint("prepare.before_publication")
+        external = [(t.external_schema, t.external_table) for t in tables]
+        source.ensure_publication(plan.publication, external)
+        failpoint("prepare.after_publication")
+        identity = _identity(source)
+        if fresh:
+            failpoint("prepare.before_slot")
+            start = source.ensure_slot(plan.slot)
+            failpoint("prepare.after_slot")
+        source.await_running_transactions(on_wait, WAIT_SECONDS)
+        if fresh:
+            store.execute(
+                "set_source_prepared",
+                pipeline=plan.pipeline,
+                name=plan.name,
+                identity=identity,
+                offset=json.loads(serialize_offset(PostgresOffset(start))),
+            )
+
+
+def committed_position(store: Store, source: Source, plan: SourcePlan) -> int:
+    """Return where the stream must go on, after checking that the source still has all of it."""
+    stored = _stored(store, plan)
+    found = _identity(source)
+    if found != stored["identity"]:
+        raise SourceReplaced(plan.name, expected=stored["identity"], found=found)
+    committed = parse_offset(json.dumps(stored["offset"])).lsn
+    slot = source.slot_state(plan.slot)
+    if slot is None:
+        # Made again by nobody: what it kept is gone with it.
+        raise SlotGone(plan.slot)
+    confirmed = slot.confirmed_flush_lsn or 0
+    if confirmed > committed:
+        raise SlotAhead(plan.slot, confirmed=lsn_to_str(confirmed), committed=lsn_to_str(committed))
+    return committed
+
+
+def _stored(store: Store, plan: SourcePlan) -> dict[str, Any]:
+    return store.query("select_source", pipeline=plan.pipeline, name=plan.name)[0]
+
+
+def _identity(source: Source) -> str:
+    found = source.identity()
+    return f"{found.system_identifier}/{found.timeline}"

@@ -1,0 +1,165 @@
+"""The source actor of a main graph: slot -> whole transactions -> one log file per table and epoch.
+
+    between barriers    poll the slot, decode, gather
+    Checkpoint          net what is whole, write a log file per changed table, collect
+    SyncCheckpoint      first send a message through the source and wait for it: whatever was
+                        committed there before the flush was asked for is then in the epoch
+    after the commit    confirm the slot up to the committed position, never past it
+
+Arrow.
+"""
+
+import threading
+import uuid
+from collections.abc import Callable, Mapping
+
+from ops.backfill.cdc.pgoutput import Binding, Decoder, TableName
+from ops.backfill.cdc.ports import ChangeStream
+from ops.backfill.cdc.transaction_buffer import Batch, TransactionBuffer
+from ops.barrier_manager.manager import LocalBarrierManager
+from ops.barrier_worker.reports import SourceOutput
+from ops.common.barrier import Barrier, BarrierKind
+from ops.common.errors import TransientError
+from ops.common.ports import Clock, Failpoint, Lake
+from ops.common.table.log import log_table
+from ops.common.table.net import net_changes
+from ops.common.table.relation import Relation, StagedFile
+
+POLL_SECONDS = 0.05
+FLUSH_SECONDS = 60.0
+MAX_BUFFERED_ROWS = 2_000_000
+"""Above this the slot is left alone until the next barrier has taken what is there."""
+
+
+class FlushNotSeen(TransientError):
+    def __init__(self, source: str) -> None:
+        super().__init__(
+            f"a flush was not seen in the stream of {source} for {FLUSH_SECONDS:.0f} s"
+        )
+
+
+class SourceExecutor:
+    """One thread runs `run`; the worker asks `has_work` and calls `committed` from another."""
+
+    def __init__(
+        self,
+        *,
+        pipeline: str,
+        source: str,
+        stream: ChangeStream,
+        emit_message: Callable[[str], int],
+        tables: Mapping[TableName, tuple[Relation, Binding]],
+        committed_lsn: int,
+        lake: Lake,
+        clock: Clock,
+        failpoint: Failpoint,
+        forward: Callable[[Barrier, tuple[StagedFile, ...]], None],
+    ) -> None:
+        self.actor = f"source/{source}"
+        self._pipeline, self._source = pipeline, source
+        self._stream, self._emit = stream, emit_message
+        self._tables = {name: relation for name, (relation, _) in tables.items()}
+        self._decoder = Decoder({name: binding for name, (_, binding) in tables.items()})
+        self._buffer = TransactionBuffer(pipeline, committed_lsn)
+        self._lake, self._clock, self._failpoint = lake, clock, failpoint
+        self._forward = forward
+        self._to_confirm: int | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def has_work(self) -> bool:
+        return self._buffer.transactions > 0
+
+    def committed(self, lsn: int) -> None:
+        """Let the slot forget what is before `lsn`, which a commit has stored."""
+        with self._lock:
+            self._to_confirm = lsn
+
+    def run(self, manager: LocalBarrierManager) -> None:
+        barriers = manager.subscribe_barrier(self.actor)
+        while True:
+            manager.require_open()
+            self._confirm()
+            barrier = barriers.take(0.0)
+            if barrier is None:
+                self._poll()
+                continue
+            if barrier.kind is BarrierKind.INITIAL:
+                manager.collect(self.actor, barrier)
+                continue
+            if barrier.kind is BarrierKind.SYNC_CHECKPOINT:
+                self._await_flush()
+            output = self._close_epoch(barrier)
+            self._forward(barrier, output.files)
+            manager.collect(self.actor, barrier, output)
+            if barrier.stops:
+                return
+
+    def finish(self) -> None:
+        """Confirm what the last commit stored, when no barrier will follow."""
+        self._confirm()
+
+    def _poll(self) -> None:
+        if self._buffer.rows > MAX_BUFFERED_ROWS and self._buffer.transactions:
+            self._clock.sleep(POLL_SECONDS)
+            return
+        for _, message in self._stream.poll(POLL_SECONDS):
+            event = self._decoder.decode(message)
+            if event is not None:
+                self._buffer.add(event)
+
+    def _await_flush(self) -> None:
+        token = uuid.uuid4().hex
+        self._emit(f'{{"flush": "{token}"}}')
+        deadline = self._clock.monotonic() + FLUSH_SECONDS
+        while not self._buffer.has_flush(token):
+            if self._clock.monotonic() > deadline:
+                raise FlushNotSeen(self._source)
+            self._poll()
+
+    def _close_epoch(self, barrier: Barrier) -> SourceOutput:
+        # Asked before the batch is cut: a position is safe only if nothing lies before it unseen.
+        quiet = self._stream.keepalive_position() if self._buffer.idle else None
+        batch = self._buffer.take()
+        files = tuple(
+            self._write(barrier, self._tables[name], batch, name)
+            for name, changes in batch.changes.items()
+            if changes and name in self._tables
+        )
+        stopped = {self._tables[n].id: why for n, why in batch.stopped.items() if n in self._tables}
+        for name in batch.stopped:
+            self._tables.pop(name, None)
+            self._decoder.unbind(name)
+        return SourceOutput(
+            self._source,
+            files,
+            batch.end_lsn if batch.end_lsn is not None else quiet,
+            tuple(batch.watermarks),
+            stopped,
+            batch.rows,
+            batch.commit_ts_micros,
+        )
+
+    def _write(
+        self, barrier: Barrier, relation: Relation, batch: Batch, name: TableName
+    ) -> StagedFile:
+        assert barrier.attempt is not None
+        positions = relation.schema.key_positions
+        net = net_changes(batch.changes[name], lambda row: tuple(row[i] for i in positions))
+        table = log_table(
+            net, relation.schema, vnode_count=relation.vnode_count, epoch=barrier.epoch.prev
+        )
+        path = f"{barrier.attempt.directory}/{relation.name}-log.parquet"
+        self._failpoint("tick.before_log_write")
+        size = self._lake.write(path, table)
+        self._failpoint("tick.after_log_write")
+        unknown = sum(not row.known for row in net.values())
+        return StagedFile(relation.id, barrier.attempt.id, "log", path, len(net), size, unknown)
+
+    def _confirm(self) -> None:
+        with self._lock:
+            lsn, self._to_confirm = self._to_confirm, None
+        if lsn is not None:
+            self._failpoint("tick.before_confirm")
+            self._stream.confirm(lsn)
+            self._failpoint("tick.after_confirm")

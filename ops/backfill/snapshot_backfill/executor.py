@@ -1,0 +1,277 @@
+"""Build a view beside its running table: a snapshot at one epoch, then the log, then in step.
+
+    pin        E = the main graph's committed epoch; the table's log after E is kept for us
+    waves      rows of some vnodes as of E -> group states; progress commits with them
+    output     after the last wave, the view's rows; the view's epoch is now E
+    follow     (own epoch, main's committed epoch] as one netted range, again and again
+    finishing  little is left: the main graph takes the rest into one of its checkpoints
+
+Spark.
+"""
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+
+from ops.aggregate.view_executor import ViewExecutor
+from ops.backfill.snapshot_backfill.phase import (
+    Phase,
+    VnodeBackfillProgress,
+    next_waves,
+    wave_epoch,
+)
+from ops.barrier_manager.progress import CreateMviewProgressReporter
+from ops.barrier_worker.commit import EpochCommit, commit_epoch, open_attempt
+from ops.barrier_worker.lease import LeaseKeeper
+from ops.common.barrier import Attempt
+from ops.common.epoch import Epoch
+from ops.common.errors import TermOver
+from ops.common.ports import Clock, Failpoint, Statements, Store
+from ops.common.table.relation import (
+    Contents,
+    DataFile,
+    Relation,
+    StagedFile,
+    changed_files,
+    contents,
+    find_relation,
+    relations_of,
+)
+from ops.common.table.state_table import StateTable
+
+ROWS_PER_WAVE = 2_000_000
+POLL_SECONDS = 0.2
+REJOIN_SECONDS = 5.0
+"""A range that took no longer than this is small enough for the main graph to finish."""
+
+
+Also = Callable[[Statements], None]
+
+
+@dataclass(frozen=True, slots=True)
+class VnodeDone:
+    vnode: int
+    rows: int
+
+
+@dataclass
+class SnapshotBackfillExecutor:
+    view: ViewExecutor
+    main_graph: str
+    store: Store
+    clock: Clock
+    failpoint: Failpoint
+    keeper: LeaseKeeper
+
+    def run(self, vnodes: Collection[int]) -> Iterator[VnodeDone]:
+        """Read the snapshot of `vnodes`; whoever finishes the last vnode follows the log too."""
+        self._committed = self.keeper.term.committed
+        relation = self._relation()
+        if Phase(relation.state) is Phase.WAITING:
+            relation = self._begin()
+        reporter = CreateMviewProgressReporter(relation.name)
+        if Phase(relation.state) is Phase.SNAPSHOT:
+            assert relation.snapshot_epoch is not None
+            yield from self._consume_snapshot(relation.snapshot_epoch, vnodes, reporter)
+        else:
+            yield from self._report_finished(vnodes)
+        if Phase(self._relation().state) is Phase.LOG:
+            self._consume_log(reporter)
+
+    def _begin(self) -> Relation:
+        """Wait until the table is live; pin the epoch the snapshot is read at."""
+        upstream = self.view.upstream
+        while True:
+            self.keeper.check()
+            found = find_relation(relations_of(self.store, upstream.pipeline), upstream.name)
+            if found.state == "Live":
+                break
+            self.clock.sleep(POLL_SECONDS)
+        self.failpoint("snapshot.before_pin")
+        with self.store.transaction() as tx:
+            self._require_term(tx)
+            tx.query("lock_relation", relation=upstream.id)
+            # Read under the lock: no merge can pass over this epoch any more.
+            epoch = tx.query("select_graph", graph=self.main_graph)[0]["committed"]
+            tx.execute(
+                "upsert_pin", relation=upstream.id, owner=self.keeper.term.graph, epoch=epoch
+            )
+            tx.execute("set_view_snapshot", relation=self.view.output.id, epoch=epoch)
+        self.failpoint("snapshot.after_pin")
+        return self._relation()
+
+    def _consume_snapshot(
+        self, epoch: Epoch, vnodes: Collection[int], reporter: CreateMviewProgressReporter
+    ) -> Iterator[VnodeDone]:
+        upstream = contents(self.store, self.view.upstream, epoch)
+        progress = self._progress()
+        count = self.view.output.vnode_count
+        yield from self._report_finished(vnodes)
+        waves = next_waves(
+            list(vnodes),
+            progress,
+            rows=_rows(upstream),
+            vnode_count=count,
+            rows_per_wave=ROWS_PER_WAVE,
+        )
+        for wave in waves:
+            self.keeper.check()
+            rows = self._wave(upstream, wave)
+            progress = self._progress()
+            total = sum(p.row_count for p in progress.values())
+            reporter.update(epoch, total)
+            for vnode in wave:
+                yield VnodeDone(vnode, rows[vnode])
+        if sum(p.is_finished for p in progress.values()) == count:
+            self._commit_output(epoch)
+            reporter.finish(sum(p.row_count for p in progress.values()))
+
+    def _wave(self, upstream: Contents, vnodes: tuple[int, ...]) -> dict[int, int]:
+        epoch = upstream.as_of
+        label = wave_epoch(self._committed)
+        attempt = self._attempt()
+        table = StateTable(self.view.spark, self.view.lake, self.view.upstream)
+        rows = table.rows_of_vnodes(upstream, vnodes)
+        counts = table.count_by_vnode(rows)
+        files = self.view.apply_snapshot(
+            rows,
+            states=contents(self.store, self.view.state, self._committed),
+            attempt=attempt,
+            after=self._committed,
+            epoch=label,
+        )
+        counted = {vnode: counts.get(vnode, 0) for vnode in vnodes}
+        self._commit_wave(label, attempt, files, counted, epoch)
+        return counted
+
+    def _commit_wave(
+        self,
+        label: Epoch,
+        attempt: Attempt,
+        files: list[StagedFile],
+        counted: dict[int, int],
+        snapshot_epoch: Epoch,
+    ) -> None:
+        def also(tx: Statements) -> None:
+            for vnode, rows in counted.items():
+                tx.execute(
+                    "upsert_vnode_progress",
+                    relation=self.view.output.id,
+                    vnode=vnode,
+                    epoch=snapshot_epoch,
+                    row_count=rows,
+                    is_finished=True,
+                )
+
+        self._commit(label, attempt, files, name="snapshot", also=also)
+
+    def _commit_output(self, epoch: Epoch) -> None:
+        """The view as of the snapshot epoch, from its finished states."""
+        attempt = self._attempt()
+        states = contents(self.store, self.view.state, self._committed)
+        files = self.view.stage_output(states=states, attempt=attempt)
+
+        def also(tx: Statements) -> None:
+            tx.execute(
+                "set_relation_state",
+                relation=self.view.output.id,
+                state=Phase.LOG.value,
+                why=None,
+            )
+
+        self._commit(epoch, attempt, files, name="snapshot", also=also)
+
+    def _consume_log(self, reporter: CreateMviewProgressReporter) -> None:
+        """Follow until a range is small enough for the main graph, and leave the rest to it."""
+        while True:
+            self.keeper.check()
+            target = self.store.query("select_graph", graph=self.main_graph)[0]["committed"]
+            reporter.update_create_mview_log_store_progress(target - self._committed)
+            started = self.clock.monotonic()
+            if target > self._committed:
+                self._follow(target)
+            if self.clock.monotonic() - started <= REJOIN_SECONDS:
+                self._announce()
+                reporter.finish_consuming_log_store()
+                return
+
+    def _follow(self, target: Epoch) -> None:
+        upstream = self.view.upstream
+        attempt = self._attempt()
+        listed = self.store.query("select_files", relation=upstream.id)
+        files = changed_files(
+            [DataFile.from_row(row) for row in listed], upstream, self._committed, target
+        )
+        staged = self.view.apply(
+            files,
+            before=contents(self.store, upstream, self._committed),
+            states=contents(self.store, self.view.state, self._committed),
+            attempt=attempt,
+            after=self._committed,
+            epoch=target,
+        )
+
+        def also(tx: Statements) -> None:
+            tx.query("lock_relation", relation=upstream.id)
+            tx.execute(
+                "upsert_pin", relation=upstream.id, owner=self.keeper.term.graph, epoch=target
+            )
+
+        self._commit(target, attempt, staged, name="follow", also=also)
+
+    def _announce(self) -> None:
+        with self.store.transaction() as tx:
+            self._require_term(tx)
+            tx.execute(
+                "set_relation_state",
+                relation=self.view.output.id,
+                state=Phase.FINISHING.value,
+                why=None,
+            )
+
+    def _commit(
+        self, epoch: Epoch, attempt: Attempt, files: list[StagedFile], *, name: str, also: Also
+    ) -> None:
+        commit_epoch(
+            self.store,
+            EpochCommit(
+                graph=self.keeper.term.graph,
+                term=self.keeper.term.term,
+                prev=self._committed,
+                epoch=epoch,
+                attempts=(attempt.id,),
+                files=files,
+            ),
+            failpoint=self.failpoint,
+            name=name,
+            also=also,
+        )
+        self._committed = epoch
+
+    def _attempt(self) -> Attempt:
+        term = self.keeper.term
+        parent = f"{self.view.output.path}/_attempts"
+        return open_attempt(self.store, term.graph, term.term, parent)
+
+    def _relation(self) -> Relation:
+        name, pipeline = self.view.output.name, self.view.output.pipeline
+        return find_relation(relations_of(self.store, pipeline), name)
+
+    def _progress(self) -> dict[int, VnodeBackfillProgress]:
+        rows = self.store.query("select_vnode_progress", relation=self.view.output.id)
+        return {row["vnode"]: VnodeBackfillProgress(**row) for row in rows}
+
+    def _report_finished(self, vnodes: Collection[int]) -> Iterator[VnodeDone]:
+        progress = self._progress()
+        for vnode in sorted(vnodes):
+            if vnode in progress and progress[vnode].is_finished:
+                yield VnodeDone(vnode, progress[vnode].row_count)
+
+    def _require_term(self, tx: Statements) -> None:
+        found = tx.query("lock_graph", graph=self.keeper.term.graph)[0]
+        if found["term"] != self.keeper.term.term:
+            raise TermOver(self.keeper.term.graph, self.keeper.term.term)
+
+
+def _rows(upstream: Contents) -> int:
+    """Return about how many rows the table has; a base's count is not kept, files' are."""
+    return sum(f.rows for f in (*upstream.snapshots, *upstream.logs))

@@ -1,0 +1,85 @@
+"""Owning a graph: a lease with a term, kept by a thread, judged by the store's clock.
+
+Whoever takes an expired lease raises the term; the old owner finds out at its next renewal or, at
+the latest, when its commit touches no row.
+
+Pure.
+"""
+
+import threading
+from dataclasses import dataclass
+from types import TracebackType
+
+from ops.common.epoch import Epoch
+from ops.common.errors import LeaseHeld, TermOver, UnknownRelation, is_transient
+from ops.common.ports import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    graph: str
+    term: int
+    committed: Epoch
+    generation: int
+
+
+def acquire(store: Store, graph: str, *, owner: str, seconds: float) -> Term:
+    """Take the graph for a new term, or raise LeaseHeld while somebody else has it."""
+    rows = store.query("acquire_lease", graph=graph, owner=owner, seconds=seconds)
+    if rows:
+        return Term(graph, **rows[0])
+    found = store.query("select_graph", graph=graph)
+    if not found:
+        raise UnknownRelation(graph, [])
+    raise LeaseHeld(graph, found[0]["owner"] or "another process", found[0]["seconds_left"] or 0.0)
+
+
+def take_over(store: Store, graph: str, *, owner: str) -> Term:
+    """End the present owner's term at once; only the main graph may, for a view it takes in."""
+    return Term(graph, **store.query("take_over_lease", graph=graph, owner=owner)[0])
+
+
+class LeaseKeeper:
+    """Renews a term until left; `check()` raises once the term is known to be over."""
+
+    def __init__(self, store: Store, term: Term, *, seconds: float) -> None:
+        self.term = term
+        self._store, self._seconds = store, seconds
+        self._left = threading.Event()
+        self._lost: BaseException | None = None
+        self._thread = threading.Thread(target=self._keep, name=f"lease {term.graph}", daemon=True)
+
+    def __enter__(self) -> "LeaseKeeper":
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._left.set()
+        self._thread.join()
+        if self._lost is None:
+            self._store.execute("release_lease", graph=self.term.graph, term=self.term.term)
+
+    def check(self) -> None:
+        if self._lost is not None:
+            raise self._lost
+
+    def _keep(self) -> None:
+        while not self._left.wait(self._seconds / 4):
+            try:
+                touched = self._store.execute(
+                    "renew_lease", graph=self.term.graph, term=self.term.term, seconds=self._seconds
+                )
+            except Exception as error:
+                if is_transient(error):
+                    # The store may be back before the lease is over; its clock decides.
+                    continue
+                self._lost = error
+                return
+            if touched != 1:
+                self._lost = TermOver(self.term.graph, self.term.term)
+                return

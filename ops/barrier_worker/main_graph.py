@@ -1,0 +1,160 @@
+"""A pipeline's main graph: its sources, its views, and what their reports mean in a commit.
+
+In one transaction with the epoch: the files, the sources' positions, the watermarks that passed,
+the tables that stop or go live, the views that rejoin, stay in step, or fall out.
+
+Pure.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from ops.backfill.cdc.offset import PostgresOffset, serialize_offset
+from ops.barrier_worker.commit import EpochCommit, commit_epoch
+from ops.barrier_worker.lease import Term, take_over
+from ops.barrier_worker.reports import SourceOutput, ViewOutput
+from ops.barrier_worker.worker import Actor, Completed
+from ops.common.epoch import Epoch
+from ops.common.errors import TermOver
+from ops.common.ports import Failpoint, Statements, Store
+from ops.common.table.relation import Relation
+
+
+class SourceActor(Actor, Protocol):
+    @property
+    def has_work(self) -> bool: ...
+    def committed(self, lsn: int) -> None: ...
+    def finish(self) -> None: ...
+
+
+@dataclass
+class PipelineGraph:
+    """`terms` holds the term of each view this run has taken in, by the view's name."""
+
+    pipeline: str
+    graph: str
+    owner: str
+    store: Store
+    failpoint: Failpoint
+    sources: Mapping[str, SourceActor]
+    view_actors: Sequence[Actor]
+    views: Mapping[str, Relation]
+    terms: dict[str, Term]
+    maintain: Callable[[Epoch], None]
+
+    def actors(self) -> Sequence[Actor]:
+        return [*self.sources.values(), *self.view_actors]
+
+    def has_work(self) -> bool:
+        return any(source.has_work for source in self.sources.values())
+
+    def take_in(self, views: tuple[str, ...]) -> None:
+        """End the followers' terms; from here on only this graph moves these views."""
+        for view in views:
+            self.failpoint("rejoin.before_take_over")
+            self.terms[view] = take_over(self.store, self.views[view].graph, owner=self.owner)
+            self.failpoint("rejoin.after_take_over")
+
+    def commit(self, completed: Completed) -> None:
+        sources = [o for o in completed.outputs.values() if isinstance(o, SourceOutput)]
+        views = [o for o in completed.outputs.values() if isinstance(o, ViewOutput)]
+        barrier = completed.barrier
+        assert barrier.attempt is not None
+        offsets = {o.source: _offset_json(o.end_lsn) for o in sources if o.end_lsn is not None}
+        files = [f for s in sources for f in s.files] + [f for v in views for f in v.files]
+        epoch = barrier.epoch.prev
+
+        def also(tx: Statements) -> None:
+            for source, offset in offsets.items():
+                tx.execute("set_source_offset", pipeline=self.pipeline, name=source, offset=offset)
+            for output in sources:
+                self._tables(tx, output)
+            for ready in tx.query("select_ready_tables", pipeline=self.pipeline):
+                tx.execute("set_relation_live", relation=ready["id"], epoch=epoch)
+            for view in views:
+                self._view(tx, view, epoch, rejoining=view.view in barrier.rejoining)
+            for command in completed.commands:
+                tx.execute("set_command_done", command=command, epoch=epoch)
+
+        commit_epoch(
+            self.store,
+            EpochCommit(
+                graph=self.graph,
+                term=completed.term,
+                prev=completed.committed,
+                epoch=epoch,
+                attempts=(barrier.attempt.id,),
+                files=files,
+                offsets=offsets,
+            ),
+            failpoint=self.failpoint,
+            name="rejoin" if barrier.rejoining else "tick",
+            also=also,
+        )
+
+    def after_commit(self, completed: Completed) -> None:
+        for output in completed.outputs.values():
+            if isinstance(output, SourceOutput) and output.end_lsn is not None:
+                self.sources[output.source].committed(output.end_lsn)
+            if isinstance(output, ViewOutput) and output.failed is None:
+                term = self.terms[output.view]
+                moved = completed.barrier.epoch.prev
+                self.terms[output.view] = Term(term.graph, term.term, moved, term.generation)
+        self.maintain(completed.barrier.epoch.prev)
+
+    def close(self) -> None:
+        for source in self.sources.values():
+            source.finish()
+
+    def _tables(self, tx: Statements, output: SourceOutput) -> None:
+        for mark in output.watermarks:
+            tx.execute(
+                "set_graph_passed",
+                graph=mark.graph,
+                generation=mark.generation,
+                epoch=mark.epoch,
+            )
+        for relation, why in output.stopped.items():
+            tx.execute("set_relation_state", relation=relation, state="Stopped", why=why)
+
+    def _view(self, tx: Statements, output: ViewOutput, epoch: Epoch, *, rejoining: bool) -> None:
+        relation, term = self.views[output.view], self.terms[output.view]
+        assert relation.upstream is not None
+        in_step = output.failed is None
+        if in_step:
+            touched = tx.execute(
+                "advance_graph",
+                graph=relation.graph,
+                epoch=epoch,
+                prev=output.after,
+                term=term.term,
+            )
+            if touched != 1:
+                raise TermOver(relation.graph, term.term)
+            if rejoining:
+                tx.query("lock_relation", relation=relation.upstream)
+                tx.execute("delete_pin", relation=relation.upstream, owner=relation.graph)
+        else:
+            tx.query("lock_relation", relation=relation.upstream)
+            tx.execute(
+                "upsert_pin",
+                relation=relation.upstream,
+                owner=relation.graph,
+                epoch=output.after,
+            )
+        if rejoining or not in_step:
+            tx.execute(
+                "set_view_in_step",
+                relation=relation.id,
+                in_step=in_step,
+                state="Done" if in_step else "ConsumingLogStore",
+                why=None if in_step else str(output.failed),
+                epoch=epoch if in_step else None,
+            )
+
+
+def _offset_json(lsn: int) -> dict[str, object]:
+    offset: dict[str, object] = json.loads(serialize_offset(PostgresOffset(lsn)))
+    return offset

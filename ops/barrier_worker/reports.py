@@ -1,0 +1,42 @@
+"""What the actors of a main graph add to the commit of an epoch.
+
+Pure.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ops.common.epoch import Epoch
+from ops.common.table.relation import StagedFile
+
+
+@dataclass(frozen=True, slots=True)
+class PassedWatermark:
+    """A backfill graph's message came through the stream: all it had read by `epoch` is passed."""
+
+    graph: str
+    generation: int
+    epoch: Epoch
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOutput:
+    """`end_lsn` is None where the stream has not moved; `stopped` maps relations to reasons."""
+
+    source: str
+    files: tuple[StagedFile, ...]
+    end_lsn: int | None
+    watermarks: tuple[PassedWatermark, ...]
+    stopped: Mapping[int, str]
+    rows: int
+    commit_ts_micros: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ViewOutput:
+    """The view moves from `after` to the epoch; `failed` takes it out of step instead."""
+
+    view: str
+    after: Epoch
+    files: tuple[StagedFile, ...] = ()
+    failed: BaseException | None = None

@@ -1,0 +1,50 @@
+"""Column twins of the laws over keys: vnode, and equality in which NULL equals NULL.
+
+Spark.
+"""
+
+from functools import reduce
+from typing import assert_never
+
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import functions as F
+
+from ops.common.schema import Column, Kind, quote
+from ops.common.vnode import END, NULL_PART
+
+
+def field(path: str, name: str) -> SparkColumn:
+    """Return the column `name` of a struct column, or a top-level column if `path` is empty."""
+    return F.col(f"{path}.{quote(name)}" if path else quote(name))
+
+
+def vnode_column(columns: tuple[Column, ...], count: int, *, path: str = "") -> SparkColumn:
+    """Return the vnode of a key. Same law as `ops.common.vnode.vnode_of`."""
+    text = F.concat(
+        *(F.concat(_part(field(path, c.name), c), F.lit(END)) for c in columns), F.lit("")
+    )
+    return (F.crc32(text.cast("binary")) % count).cast("int")
+
+
+def same_key(left: str, right: str, columns: tuple[Column, ...]) -> SparkColumn:
+    """Return the condition under which two key structs are the same key; NULL equals NULL."""
+    parts = [field(left, c.name).eqNullSafe(field(right, c.name)) for c in columns]
+    return reduce(SparkColumn.__and__, parts)
+
+
+def key_struct(columns: tuple[Column, ...], *, path: str = "") -> SparkColumn:
+    return F.struct(*(field(path, c.name).alias(c.name) for c in columns))
+
+
+def _part(value: SparkColumn, column: Column) -> SparkColumn:
+    return F.coalesce(_text(value, column), F.lit(NULL_PART))
+
+
+def _text(value: SparkColumn, column: Column) -> SparkColumn:
+    match column.type.kind:
+        case Kind.INT2 | Kind.INT4 | Kind.INT8 | Kind.BOOL | Kind.TEXT | Kind.DATE | Kind.NUMERIC:
+            return value.cast("string")
+        case Kind.TIMESTAMP | Kind.TIMESTAMPTZ:
+            return F.unix_micros(value.cast("timestamp")).cast("string")
+        case _:
+            assert_never(column.type.kind)

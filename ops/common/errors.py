@@ -1,0 +1,165 @@
+"""Every error this project raises on purpose, as one tree; the class decides what happens next.
+
+    TidegateError
+    ├── ConfigError          refused before anything runs; the user changes something
+    │   ├── Unsupported          a definition asks for what is not there, with line and column
+    │   ├── SourceNotReady       the source lacks a setting, a right or a key
+    │   └── UnknownRelation      no table, view or pipeline of that name
+    ├── ConsistencyError     stop; running again gives the same answer
+    │   ├── NegativeRowCount     more rows retracted from a group than it ever had
+    │   ├── BarrierOutOfOrder    a barrier or a collection that breaks the chain
+    │   ├── UnknownActor         a report from an actor the graph does not have
+    │   ├── ProgressWentBack     a reporter said less than before
+    │   ├── OffsetWentBackwards  a source position before the committed one
+    │   ├── SlotAhead            the slot has passed what was committed: changes are gone
+    │   ├── SlotGone             the slot was dropped behind our back
+    │   ├── SourceReplaced       another server answers where the source used to be
+    │   ├── EpochGone            an epoch that can no longer be read
+    │   └── TableStopped         one table met an event it must not guess about
+    ├── Fenced               this process is no longer the owner and must not write
+    │   ├── TermOver             another owner has taken the graph
+    │   └── AttemptRetired       the collector has given this attempt up
+    └── TransientError       the same step may pass when tried again
+        └── LeaseHeld            somebody else owns the graph right now
+
+Pure.
+"""
+
+from typing import Any
+
+
+class TidegateError(Exception):
+    """Base of all; the message is a sentence for the user with the next step."""
+
+
+class ConfigError(TidegateError):
+    """Refused before anything runs."""
+
+
+class Unsupported(ConfigError):
+    def __init__(
+        self, what: str, *, line: int | None = None, column: int | None = None, hint: str = ""
+    ) -> None:
+        self.what, self.line, self.column = what, line, column
+        where = f"line {line}, column {column}: " if line is not None else ""
+        super().__init__(f"{where}{what}" + (f"; {hint}" if hint else ""))
+
+
+class SourceNotReady(ConfigError):
+    """The source database lacks something; the message carries the statement to run."""
+
+
+class UnknownRelation(ConfigError):
+    def __init__(self, name: str, known: list[str]) -> None:
+        self.name, self.known = name, known
+        choices = ", ".join(sorted(known)) or "none is defined"
+        super().__init__(f"no relation is called {name!r}; there are: {choices}")
+
+
+class ConsistencyError(TidegateError):
+    """Stop; running again gives the same answer."""
+
+
+class NegativeRowCount(ConsistencyError):
+    def __init__(self, *, view: str, group: tuple[Any, ...], count: int, epoch: int) -> None:
+        self.view, self.group, self.count, self.epoch = view, group, count, epoch
+        super().__init__(
+            f"view {view}: group {group!r} would hold {count} rows at epoch {epoch}; "
+            "its state does not match its input, rebuild the view"
+        )
+
+
+class BarrierOutOfOrder(ConsistencyError):
+    """A barrier or a collection that breaks the chain of epochs."""
+
+
+class UnknownActor(ConsistencyError):
+    def __init__(self, actor: str, graph: str) -> None:
+        self.actor, self.graph = actor, graph
+        super().__init__(f"graph {graph} has no actor {actor!r}")
+
+
+class ProgressWentBack(ConsistencyError):
+    """A reporter said less than it had said before."""
+
+
+class OffsetWentBackwards(ConsistencyError):
+    def __init__(self, *, committed: int, found: int) -> None:
+        self.committed, self.found = committed, found
+        super().__init__(f"source position {found} lies before the committed {committed}")
+
+
+class SlotAhead(ConsistencyError):
+    def __init__(self, slot: str, *, confirmed: str, committed: str) -> None:
+        self.slot, self.confirmed, self.committed = slot, confirmed, committed
+        super().__init__(
+            f"slot {slot} was confirmed up to {confirmed}, past the committed {committed}: changes "
+            "in between are gone from the source; drop the slot and rebuild the pipeline's tables"
+        )
+
+
+class SlotGone(ConsistencyError):
+    def __init__(self, slot: str) -> None:
+        self.slot = slot
+        super().__init__(
+            f"slot {slot} is gone from the source, and with it the changes it kept; "
+            "rebuild the pipeline's tables"
+        )
+
+
+class SourceReplaced(ConsistencyError):
+    def __init__(self, source: str, *, expected: str, found: str) -> None:
+        self.source, self.expected, self.found = source, expected, found
+        super().__init__(
+            f"source {source} is another server than before (identity {found}, expected {expected})"
+            "; point the source back, or rebuild the pipeline's tables"
+        )
+
+
+class EpochGone(ConsistencyError):
+    def __init__(self, table: str, epoch: int, *, nearest: int | None) -> None:
+        self.table, self.epoch, self.nearest = table, epoch, nearest
+        way = f"the nearest readable one is {nearest}" if nearest else "none is readable yet"
+        super().__init__(f"{table} cannot be read as of epoch {epoch}; {way}")
+
+
+class TableStopped(ConsistencyError):
+    def __init__(self, table: str, why: str) -> None:
+        self.table, self.why = table, why
+        super().__init__(f"table {table} is stopped: {why}")
+
+
+class Fenced(TidegateError):
+    """This process is no longer the owner and must not write."""
+
+
+class TermOver(Fenced):
+    def __init__(self, graph: str, term: int) -> None:
+        self.graph, self.term = graph, term
+        super().__init__(f"term {term} of {graph} is over: another process has taken it over")
+
+
+class AttemptRetired(Fenced):
+    def __init__(self, attempt: int) -> None:
+        self.attempt = attempt
+        super().__init__(f"attempt {attempt} was retired; its files are being collected")
+
+
+class TransientError(TidegateError):
+    """The same step may pass when tried again; resources mark theirs with the same attribute."""
+
+    transient = True
+
+
+class LeaseHeld(TransientError):
+    def __init__(self, graph: str, owner: str, seconds_left: float) -> None:
+        self.graph, self.owner, self.seconds_left = graph, owner, seconds_left
+        super().__init__(
+            f"{graph} is being run by {owner}; its lease ends in {seconds_left:.0f} s "
+            "unless renewed"
+        )
+
+
+def is_transient(error: BaseException) -> bool:
+    """Say whether the same step may pass later, for errors of ops and of resources alike."""
+    return bool(getattr(error, "transient", False))

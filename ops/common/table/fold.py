@@ -1,0 +1,178 @@
+"""Fold the log of a relation into its Delta base, off the tick path.
+
+    recorded (version v, epoch e) --MERGE log (e, F], stamped F--> version v', recorded (v', F)
+
+The first fold makes the base in the relation's own directory from exactly the listed snapshot
+files, added in one Delta commit; what it records is the version after the log was merged in.
+
+Fenced: the caller holds the relation's maintenance term and a Spark session of its own; folding
+starts only if Delta's latest version is the recorded one or carries our stamp; the version made is
+found by its stamp, never as "latest"; recording is compare-and-set under the relation's row lock.
+A pin on F keeps merges from passing over it meanwhile.
+
+Spark.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from pyspark.sql import SparkSession
+
+from ops.barrier_worker.lease import Term
+from ops.common.arrow import arrow_schema
+from ops.common.epoch import ZERO, Epoch
+from ops.common.errors import ConsistencyError, TermOver
+from ops.common.ports import Failpoint, Lake, Statements, Store
+from ops.common.schema import quote
+from ops.common.table.log import DELETE
+from ops.common.table.relation import Base, Contents, Relation, contents
+from ops.common.table.state_table import StateTable
+
+STAMP = "spark.databricks.delta.commitInfo.userMetadata"
+TXN_APP = "spark.databricks.delta.write.txnAppId"
+TXN_VERSION = "spark.databricks.delta.write.txnVersion"
+
+
+class UnexpectedVersion(ConsistencyError):
+    def __init__(self, table: str, *, recorded: int | None, found: int) -> None:
+        super().__init__(
+            f"the base of {table} is at Delta version {found}, recorded is {recorded}: somebody "
+            "else has written to it"
+        )
+
+
+class DeltaTables(Protocol):
+    """What folding needs of Delta beyond SQL; paths are relative to the lake."""
+
+    def create(self, path: str, files: Sequence[str], schema: Any, *, stamp: str) -> None: ...
+    def latest(self, path: str) -> tuple[int, str | None] | None: ...
+    def find(self, path: str, stamp: str) -> int | None: ...
+
+
+@dataclass(frozen=True)
+class Folder:
+    store: Store
+    lake: Lake
+    spark: SparkSession
+    delta: DeltaTables
+    failpoint: Failpoint
+    term: Term
+
+    def fold(self, relation: Relation, epoch: Epoch) -> Base | None:
+        """Bring the base to `epoch`; None when it is there already or nothing is to fold."""
+        owner = self.term.graph
+        with self.store.transaction() as tx:
+            tx.query("lock_relation", relation=relation.id)
+            tx.execute("upsert_pin", relation=relation.id, owner=owner, epoch=epoch)
+        try:
+            whole = contents(self.store, relation, epoch)
+            if whole.base is not None and (whole.base.epoch >= epoch or not whole.logs):
+                return None
+            version = self._delta_version(relation, whole)
+            base = Base(epoch, relation.path, version)
+            self._record(relation, whole, base)
+            return base
+        finally:
+            self.store.execute("delete_pin", relation=relation.id, owner=owner)
+
+    def _delta_version(self, relation: Relation, whole: Contents) -> int:
+        """Return the Delta version that holds `whole`, made now or by a fold cut short."""
+        path, stamp = relation.path, _stamp(relation, whole.as_of)
+        found = self.delta.latest(path)
+        if whole.base is None:
+            created = _stamp(relation, ZERO)
+            if found is None:
+                self.failpoint("fold.before_create")
+                self.delta.create(
+                    path,
+                    [f.path for f in whole.snapshots],
+                    arrow_schema(relation.schema.columns),
+                    stamp=created,
+                )
+                self.failpoint("fold.after_create")
+                found = self.delta.latest(path)
+            assert found is not None
+            recorded: int | None = None
+        else:
+            recorded = whole.base.version
+        version, last = found if found is not None else (-1, None)
+        ours = last is not None and last.startswith(_prefix(relation))
+        if version != recorded and not ours:
+            raise UnexpectedVersion(relation.name, recorded=recorded, found=version)
+        # A fold cut short after its Delta commit: its log rows are merged in already, and merging
+        # the same or later rows over them again gives the same table.
+        if not whole.logs:
+            return version
+        self.failpoint("fold.before_delta")
+        self._merge_into(relation, whole, stamp)
+        self.failpoint("fold.after_delta")
+        made = self.delta.find(path, stamp)
+        if made is None:
+            raise UnexpectedVersion(relation.name, recorded=recorded, found=version)
+        return made
+
+    def _merge_into(self, relation: Relation, whole: Contents, stamp: str) -> None:
+        table = StateTable(self.spark, self.lake, relation)
+        name = f"_tg_fold_{relation.id}"
+        table.newest(whole).createOrReplaceTempView(name)
+        same = " AND ".join(f"base.{quote(k)} <=> log.key.{quote(k)}" for k in relation.schema.key)
+        sets = ", ".join(f"{quote(c)} = log.new.{quote(c)}" for c in relation.schema.names)
+        names = ", ".join(quote(c) for c in relation.schema.names)
+        values = ", ".join(f"log.new.{quote(c)}" for c in relation.schema.names)
+        self.spark.conf.set(STAMP, stamp)
+        # Delta skips a transaction it has seen: a folder that wakes up late cannot go back.
+        self.spark.conf.set(TXN_APP, _prefix(relation).strip())
+        self.spark.conf.set(TXN_VERSION, str(whole.as_of))
+        self.spark.sql(
+            f"MERGE INTO delta.`{self.lake.uri(relation.path)}` AS base USING {name} AS log "
+            f"ON {same} "
+            f"WHEN MATCHED AND log.op = '{DELETE}' THEN DELETE "
+            f"WHEN MATCHED THEN UPDATE SET {sets} "
+            f"WHEN NOT MATCHED AND log.op <> '{DELETE}' THEN INSERT ({names}) VALUES ({values})"
+        ).collect()
+
+    def _record(self, relation: Relation, whole: Contents, base: Base) -> None:
+        self.failpoint("fold.before_record")
+        with self.store.transaction() as tx:
+            self._require_term(tx)
+            tx.query("lock_relation", relation=relation.id)
+            newest = tx.query("select_bases", relation=relation.id)[:1]
+            expected = whole.base.epoch if whole.base else None
+            if [row["epoch"] for row in newest] != ([expected] if expected is not None else []):
+                raise TermOver(self.term.graph, self.term.term)
+            tx.execute(
+                "insert_base",
+                relation=relation.id,
+                epoch=base.epoch,
+                path=base.path,
+                version=base.version,
+            )
+            self._unlist(tx, relation, base.epoch)
+        self.failpoint("fold.after_record")
+
+    def _unlist(self, tx: Statements, relation: Relation, epoch: Epoch) -> None:
+        """Drop from the list what neither the newest base nor an older pin needs."""
+        bases = [row["epoch"] for row in tx.query("select_bases", relation=relation.id)]
+        pins = [row["epoch"] for row in tx.query("select_pins", relation=relation.id)]
+        needed = min([epoch, *(p for p in pins if p < epoch)])
+        start = max((b for b in bases if b <= needed), default=None)
+        if start is None:
+            # Somebody still reads the table as it was before its first base.
+            return
+        files = tx.query("select_files", relation=relation.id)
+        done = [f["id"] for f in files if f["epoch"] <= start or f["kind"] == "snapshot"]
+        tx.execute("unlist_files", files=done)
+
+    def _require_term(self, tx: Statements) -> None:
+        found = tx.query("lock_graph", graph=self.term.graph)[0]
+        if found["term"] != self.term.term:
+            raise TermOver(self.term.graph, self.term.term)
+
+
+def _prefix(relation: Relation) -> str:
+    return f"tidegate {relation.pipeline}/{relation.name} epoch "
+
+
+def _stamp(relation: Relation, epoch: Epoch) -> str:
+    return f"{_prefix(relation)}{epoch}"

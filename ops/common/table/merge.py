@@ -1,0 +1,98 @@
+"""Merge many log files of a relation into one: first `old`, last `new` per key.
+
+A merged range has no pin strictly inside, so every epoch somebody holds stays readable. The
+replacement is one transaction under the relation's row lock; if a file of the run was unlisted
+meanwhile (a fold took it), the merged file is left to the collector.
+
+Spark.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from ops.barrier_worker.commit import list_file, open_attempt
+from ops.common.epoch import ZERO, Epoch
+from ops.common.errors import AttemptRetired
+from ops.common.ports import Failpoint, Lake, Store
+from ops.common.table.relation import DataFile, Relation, StagedFile
+from ops.common.table.state_table import StateTable
+
+MAX_LOG_FILES = 16
+
+
+def mergeable(files: Sequence[DataFile], pins: Sequence[Epoch], base: Epoch) -> list[DataFile]:
+    """Return the longest run of log files after `base` with no pin strictly inside its range."""
+    logs = sorted((f for f in files if f.kind == "log" and f.after >= base), key=lambda f: f.epoch)
+    best: list[DataFile] = []
+    run: list[DataFile] = []
+    for file in logs:
+        if run and any(run[0].after < pin < file.epoch for pin in pins):
+            run = []
+        run.append(file)
+        if len(run) > len(best):
+            best = list(run)
+    return best
+
+
+@dataclass(frozen=True)
+class LogMerger:
+    """Run by the owner of `graph`, between two of its barriers."""
+
+    store: Store
+    lake: Lake
+    spark: SparkSession
+    failpoint: Failpoint
+    graph: str
+    term: int
+
+    def merge_if_many(self, relation: Relation, *, limit: int = MAX_LOG_FILES) -> int:
+        """Merge when more than `limit` log files are listed; return how many were replaced."""
+        files = [DataFile.from_row(r) for r in self._query("select_files", relation)]
+        if sum(f.kind == "log" for f in files) <= limit:
+            return 0
+        pins = [row["epoch"] for row in self._query("select_pins", relation)]
+        bases = [row["epoch"] for row in self._query("select_bases", relation)]
+        run = mergeable(files, pins, max(bases, default=ZERO))
+        if len(run) < 2:
+            return 0
+        return self._merge(relation, run)
+
+    def _merge(self, relation: Relation, run: list[DataFile]) -> int:
+        attempt = open_attempt(self.store, self.graph, self.term, f"{relation.path}/_attempts")
+        table = StateTable(self.spark, self.lake, relation)
+        merged = table.merge_log(table.log(run)).coalesce(1)
+        self.failpoint("merge.before_write")
+        merged.write.mode("overwrite").parquet(self.lake.uri(attempt.directory))
+        self.failpoint("merge.after_write")
+        staged = []
+        for path in self.lake.list(attempt.directory):
+            if path.endswith(".parquet"):
+                rows, size = self.lake.sizes(path)
+                unknown = sum(f.unknown_rows for f in run)
+                staged.append(
+                    StagedFile(relation.id, attempt.id, "log", path, rows, size, min(unknown, rows))
+                )
+        self.failpoint("merge.before_commit")
+        with self.store.transaction() as tx:
+            tx.query("lock_relation", relation=relation.id)
+            listed = {row["id"] for row in tx.query("select_files", relation=relation.id)}
+            pins = [row["epoch"] for row in tx.query("select_pins", relation=relation.id)]
+            passed_over = any(run[0].after < pin < run[-1].epoch for pin in pins)
+            if passed_over or not all(f.id in listed for f in run):
+                tx.execute("fail_attempt", attempt=attempt.id)
+                return 0
+            if not tx.execute(
+                "commit_attempt", attempt=attempt.id, graph=self.graph, term=self.term
+            ):
+                raise AttemptRetired(attempt.id)
+            tx.execute("unlist_files", files=[f.id for f in run])
+            for file in staged:
+                list_file(tx, file, after=run[0].after, epoch=run[-1].epoch)
+        self.failpoint("merge.after_commit")
+        return len(run)
+
+    def _query(self, statement: str, relation: Relation) -> list[dict[str, Any]]:
+        return self.store.query(statement, relation=relation.id)

@@ -1,0 +1,154 @@
+"""Read a relation as of an epoch: whole, by keys, or as the changes between two epochs.
+
+    read(E)              base or snapshot rows whose key the log does not name, and the log's rows
+    lookup(keys, E)      the same for some keys only, without a group-by over the rest
+    changes(a, b)        key, old, new: net over (a, b], unknown `old` looked up as of a
+
+Every key comparison takes NULL as equal to NULL: the groups of a view may be NULL.
+
+Spark.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from ops.common.columns import field, key_struct, same_key, vnode_column
+from ops.common.ports import Lake
+from ops.common.schema import Schema, quote, spark_type
+from ops.common.table.log import DELETE, UPSERT, log_ddl
+from ops.common.table.relation import Contents, DataFile, Relation, StagedFile
+
+
+@dataclass(frozen=True)
+class StateTable:
+    spark: SparkSession
+    lake: Lake
+    relation: Relation
+
+    @property
+    def schema(self) -> Schema:
+        return self.relation.schema
+
+    def read(self, contents: Contents) -> DataFrame:
+        """Return the relation's columns as of `contents.as_of`."""
+        rows = self._base_rows(contents)
+        if not contents.logs:
+            return rows.select(*self._columns())
+        return self._overlay(rows, self.newest(contents))
+
+    def lookup(self, contents: Contents, keys: DataFrame) -> DataFrame:
+        """Return (`key`, `row`) for those of `keys` (one struct column `key`) that exist."""
+        wanted = F.broadcast(keys.select(F.col("key").alias("wanted")).distinct())
+        match_rows = same_key("key", "wanted", self.schema.key_columns)
+        rows = self._base_rows(contents).select(
+            key_struct(self.schema.key_columns).alias("key"),
+            F.struct(*self._columns()).alias("row"),
+        )
+        found = rows.join(wanted, on=match_rows, how="left_semi")
+        if not contents.logs:
+            return found
+        log = self.log(contents.logs).join(wanted, on=match_rows, how="left_semi")
+        newest = self._newest(log, single=len(contents.logs) == 1)
+        named = newest.select(F.col("key").alias("named"))
+        older = found.join(
+            F.broadcast(named),
+            on=same_key("key", "named", self.schema.key_columns),
+            how="left_anti",
+        )
+        return older.unionByName(
+            newest.where(F.col("op") == UPSERT).select("key", F.col("new").alias("row"))
+        )
+
+    def changes(self, files: Sequence[DataFile | StagedFile], before: Contents) -> DataFrame:
+        """Return (`key`, `old`, `new`) net over `files`; `before` is the relation just before."""
+        return self.resolve(self.log(files), before, files=len(files), unknown=_unknown(files))
+
+    def resolve(self, log: DataFrame, before: Contents, *, files: int, unknown: int) -> DataFrame:
+        net = log if files == 1 else self._net(log)
+        if unknown:
+            missing = net.where(~F.col("known")).select("key")
+            found = self.lookup(before, missing).select(F.col("key").alias("found"), "row")
+            net = net.join(
+                found,
+                on=~F.col("known") & same_key("key", "found", self.schema.key_columns),
+                how="left",
+            ).withColumn("old", F.when(F.col("known"), F.col("old")).otherwise(F.col("row")))
+        moved = net.select("key", "old", "new")
+        return moved.where(~F.col("old").eqNullSafe(F.col("new")))
+
+    def log(self, files: Sequence[DataFile | StagedFile]) -> DataFrame:
+        paths = [self.lake.uri(f.path) for f in files]
+        return self.spark.read.schema(log_ddl(self.schema)).parquet(*paths)
+
+    def rows_of_vnodes(self, contents: Contents, vnodes: Sequence[int]) -> DataFrame:
+        """Return the rows whose key falls into one of `vnodes`."""
+        rows = self.read(contents)
+        if len(vnodes) == self.relation.vnode_count:
+            return rows
+        vnode = vnode_column(self.schema.key_columns, self.relation.vnode_count)
+        return rows.where(vnode.isin(list(vnodes)))
+
+    def newest(self, contents: Contents) -> DataFrame:
+        """Return (`key`, `op`, `new`): what the log says last of each key it names."""
+        return self._newest(self.log(contents.logs), single=len(contents.logs) == 1)
+
+    def merge_log(self, log: DataFrame) -> DataFrame:
+        """Return log rows with one row per key, as the log has them, sorted by key."""
+        first = F.min_by(F.struct("known", "old"), "epoch").alias("first")
+        last = F.max_by(F.struct("vnode", "epoch", "op", "new"), "epoch").alias("last")
+        merged = log.groupBy("key").agg(first, last)
+        return merged.select(
+            "last.vnode", "last.epoch", "last.op", "first.known", "key", "last.new", "first.old"
+        ).orderBy("key")
+
+    def count_by_vnode(self, rows: DataFrame) -> dict[int, int]:
+        """Return how many of `rows` each vnode has; a job of its own, worth it for the progress."""
+        vnode = vnode_column(self.schema.key_columns, self.relation.vnode_count)
+        counted = rows.groupBy(vnode.alias("vnode")).count()
+        return {row["vnode"]: row["count"] for row in counted.collect()}
+
+    def _base_rows(self, contents: Contents) -> DataFrame:
+        if contents.base is not None:
+            reader = self.spark.read.format("delta").option("versionAsOf", contents.base.version)
+            return reader.load(self.lake.uri(contents.base.path))
+        ddl = ", ".join(f"{quote(c.name)} {spark_type(c.type)}" for c in self.schema.columns)
+        if not contents.snapshots:
+            return self.spark.createDataFrame([], ddl)
+        paths = [self.lake.uri(f.path) for f in contents.snapshots]
+        return self.spark.read.schema(ddl).parquet(*paths)
+
+    def _newest(self, log: DataFrame, *, single: bool) -> DataFrame:
+        if single:
+            return log.select("key", "op", "new")
+        last = F.max_by(F.struct("op", "new"), "epoch").alias("last")
+        return log.groupBy("key").agg(last).select("key", "last.op", "last.new")
+
+    def _net(self, log: DataFrame) -> DataFrame:
+        """Return the first `old` and the last `new` per key. Same law as `net.merge_net`."""
+        first = F.min_by(F.struct("known", "old"), "epoch").alias("first")
+        last = F.max_by(F.struct("new"), "epoch").alias("last")
+        merged = log.groupBy("key").agg(first, last)
+        return merged.select("key", "first.known", "first.old", "last.new")
+
+    def _overlay(self, rows: DataFrame, newest: DataFrame) -> DataFrame:
+        key_columns = self.schema.key_columns
+        tagged = rows.select(*self._columns(), key_struct(key_columns).alias("_tg_key"))
+        kept = tagged.join(
+            newest.select(F.col("key").alias("_tg_named")),
+            on=same_key("_tg_key", "_tg_named", key_columns),
+            how="left_anti",
+        ).select(*self._columns())
+        upserts = newest.where(F.col("op") != DELETE)
+        return kept.unionByName(
+            upserts.select(*(field("new", c.name).alias(c.name) for c in self.schema.columns))
+        )
+
+    def _columns(self) -> list[str]:
+        return [quote(name) for name in self.schema.names]
+
+
+def _unknown(files: Sequence[DataFile | StagedFile]) -> int:
+    return sum(f.unknown_rows for f in files)

@@ -1,0 +1,165 @@
+"""What a pipeline's SQL asks for, as plain values: what was parsed, and what it is bound to.
+
+Parsing opens no connection, so a `*` stands for columns nobody knows yet; binding fills them in
+from the source's catalog and from the upstream of a view.
+
+Pure.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from ops.common.errors import ConfigError
+from ops.common.schema import Column, DataType, Schema
+
+DEFAULT_VNODES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """A name to be looked up where the settings say; never the value."""
+
+    name: str
+
+
+Option = str | Secret
+
+
+@dataclass(frozen=True, slots=True)
+class SourcePlan:
+    pipeline: str
+    name: str
+    connector: str
+    options: Mapping[str, Option] = field(repr=False)
+    """May hold a password in clear text, so that no repr shows it."""
+    definition: str
+
+    @property
+    def slot(self) -> str:
+        return _known(self.options.get("slot.name", f"tidegate_{self.pipeline}_{self.name}"))
+
+    @property
+    def publication(self) -> str:
+        return _known(self.options.get("publication.name") or self.slot)
+
+    def resolved(self, look_up: Callable[[str], str]) -> "SourcePlan":
+        """Return a copy with each SECRET replaced by what `look_up` gives for its name."""
+        options = {
+            option: look_up(value.name) if isinstance(value, Secret) else value
+            for option, value in self.options.items()
+        }
+        return replace(self, options=options)
+
+
+def _known(option: Option) -> str:
+    if isinstance(option, Secret):
+        raise ConfigError(f"SECRET {option.name} has not been looked up yet")
+    return option
+
+
+@dataclass(frozen=True, slots=True)
+class TablePlan:
+    """`columns` is None for `(*)`: all columns of the source's table."""
+
+    pipeline: str
+    name: str
+    source: str
+    external_schema: str
+    external_table: str
+    columns: tuple[Column, ...] | None
+    key: tuple[str, ...] | None
+    definition: str
+    parallelism: int = 2
+    rows_per_split: int = 100_000
+    page_rows: int = 100_000
+    vnode_count: int = DEFAULT_VNODES
+
+
+class AggKind(StrEnum):
+    COUNT = "count"
+    SUM = "sum"
+
+
+@dataclass(frozen=True, slots=True)
+class AggCall:
+    """`column` is None for count(*). `output` is the name of the result column."""
+
+    kind: AggKind
+    column: str | None
+    output: str
+
+
+@dataclass(frozen=True, slots=True)
+class ViewPlan:
+    """`keys` maps each grouping column of the upstream to its output name, in GROUP BY order.
+
+    `outputs` is the order of the visible columns: names from `keys` and from `calls`. A grouping
+    column that is not selected is kept under a `_tg_` name and is not in `outputs`.
+    """
+
+    pipeline: str
+    name: str
+    upstream: str
+    keys: tuple[tuple[str, str], ...]
+    calls: tuple[AggCall, ...]
+    outputs: tuple[str, ...]
+    definition: str
+    vnode_count: int = DEFAULT_VNODES
+
+
+@dataclass(frozen=True, slots=True)
+class PipelinePlan:
+    name: str
+    sources: tuple[SourcePlan, ...] = ()
+    tables: tuple[TablePlan, ...] = ()
+    views: tuple[ViewPlan, ...] = ()
+    path: str = field(default="", compare=False)
+
+    def table(self, name: str) -> TablePlan | None:
+        return next((t for t in self.tables if t.name == name), None)
+
+    def view(self, name: str) -> ViewPlan | None:
+        return next((v for v in self.views if v.name == name), None)
+
+    def source(self, name: str) -> SourcePlan:
+        return next(s for s in self.sources if s.name == name)
+
+    def views_on(self, upstream: str) -> tuple[ViewPlan, ...]:
+        return tuple(v for v in self.views if v.upstream == upstream)
+
+
+@dataclass(frozen=True, slots=True)
+class BoundCall:
+    """An aggregate with its types: of the argument, of the state's total, of the result."""
+
+    kind: AggKind
+    column: str | None
+    output: str
+    result: DataType
+
+
+@dataclass(frozen=True, slots=True)
+class BoundView:
+    """A view whose types are known.
+
+    `output` is what people see (hidden `_tg_` keys included), keyed by the group.
+    `state` is the intermediate table: the group's key, its row count, and per call a total and,
+    for sums, the number of non-NULL values in it.
+    """
+
+    plan: ViewPlan
+    calls: tuple[BoundCall, ...]
+    output: Schema
+    state: Schema
+
+
+ROW_COUNT = "_tg_rows"
+
+
+def total_name(output: str) -> str:
+    return f"_tg_total_{output}"
+
+
+def count_name(output: str) -> str:
+    return f"_tg_count_{output}"

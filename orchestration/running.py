@@ -1,0 +1,395 @@
+"""The runs of a pipeline, wired: the stream run, the two kinds of backfill, maintenance.
+
+Dagster's assets and the command line call the same functions; each opens what it needs, takes the
+lease of its graph, and hands over to one executor.
+"""
+
+import time
+from collections.abc import Callable, Collection, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
+from functools import partial
+
+from ops.aggregate.view_actor import ViewActor
+from ops.aggregate.view_executor import ViewExecutor
+from ops.backfill.cdc.cdc_backfill_v2 import ParallelizedCdcBackfillExecutor
+from ops.backfill.cdc.cdc_backfill_v2 import VnodeDone as SplitsDone
+from ops.backfill.cdc.pgoutput import Binding
+from ops.backfill.cdc.prepare import committed_position, prepare_source
+from ops.backfill.cdc.source_executor import SourceExecutor
+from ops.backfill.cdc.transaction_buffer import PREFIX
+from ops.backfill.snapshot_backfill.executor import SnapshotBackfillExecutor
+from ops.backfill.snapshot_backfill.executor import VnodeDone as VnodeRead
+from ops.barrier_worker.lease import LeaseKeeper, Term, acquire, take_over
+from ops.barrier_worker.main_graph import PipelineGraph
+from ops.barrier_worker.worker import BarrierWorker
+from ops.common.barrier import Barrier
+from ops.common.epoch import Epoch
+from ops.common.errors import ConsistencyError, LeaseHeld, UnknownRelation, is_transient
+from ops.common.table.collect import Collector
+from ops.common.table.fold import Folder
+from ops.common.table.merge import MAX_LOG_FILES, LogMerger
+from ops.common.table.relation import Relation, StagedFile, find_relation, relations_of
+from ops.planner.apply import (
+    apply_pipeline,
+    bound_view,
+    main_graph,
+    maintenance_graph,
+    state_name,
+)
+from ops.planner.plan import PipelinePlan, ViewPlan
+from orchestration.deployment import Deployment
+from resources.pages import SparkPages
+from resources.postgres import PostgresSource
+from resources.postgres_slot import SlotReader
+from resources.spark import new_session
+
+Tell = Callable[[str], None]
+
+
+def ensure_applied(deployment: Deployment, plan: PipelinePlan) -> None:
+    """Bind and store what is new in the definition; a pipeline that is known costs one look."""
+    interval = deployment.settings.barrier_interval_ms
+    apply_pipeline(deployment.store, plan, deployment.describe(plan), interval_ms=interval)
+
+
+def prepare(deployment: Deployment, plan: PipelinePlan, *, tell: Tell) -> None:
+    """Have publication and slot of every source; idempotent, run by whoever comes first."""
+    for source in plan.sources:
+        prepare_source(
+            deployment.store,
+            deployment.source(source),
+            source,
+            [t for t in plan.tables if t.source == source.name],
+            on_wait=lambda who: tell(f"waiting for transactions that began earlier: {who}"),
+            failpoint=deployment.failpoint,
+        )
+
+
+@contextmanager
+def lease(
+    deployment: Deployment, graph: str, *, owner: str, wait_s: float = 0.0
+) -> Iterator[LeaseKeeper]:
+    """Own a graph for the time of the block; wait for a lease that is running out."""
+    seconds = deployment.settings.lease_seconds
+    deadline = time.monotonic() + wait_s
+    while True:
+        try:
+            term = acquire(deployment.store, graph, owner=owner, seconds=seconds)
+            break
+        except LeaseHeld:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.2)
+    with LeaseKeeper(deployment.store, term, seconds=seconds) as keeper:
+        yield keeper
+
+
+def stream(
+    deployment: Deployment,
+    pipeline: str,
+    *,
+    owner: str,
+    until: Callable[[], bool],
+    tell: Tell,
+    wait_s: float = 0.0,
+) -> None:
+    """Run the main graph until `until` says so; what may pass is tried again from the commit."""
+    plan = deployment.pipeline(pipeline)
+    ensure_applied(deployment, plan)
+    prepare(deployment, plan, tell=tell)
+    failures = 0
+    with lease(deployment, main_graph(pipeline), owner=owner, wait_s=wait_s) as keeper:
+        while True:
+            started = keeper.term.committed
+            try:
+                _stream_once(deployment, plan, keeper, owner=owner, until=until)
+                return
+            except Exception as error:
+                committed = _committed(deployment, keeper.term.graph)
+                failures = 1 if committed > started else failures + 1
+                if not is_transient(error) or failures > 5:
+                    raise
+                tell(f"{error}; going on from the last commit")
+                time.sleep(min(0.2 * 2**failures, 5.0))
+                keeper.check()
+                keeper.term = replace(keeper.term, committed=committed)
+
+
+def _stream_once(
+    deployment: Deployment,
+    plan: PipelinePlan,
+    keeper: LeaseKeeper,
+    *,
+    owner: str,
+    until: Callable[[], bool],
+) -> None:
+    worker = BarrierWorker(
+        plan.name,
+        keeper.term.graph,
+        deployment.store,
+        deployment.clock,
+        deployment.failpoint,
+        keeper,
+        deployment.settings.idle_commit_seconds,
+    )
+    with ExitStack() as stack:
+        graph = _main_graph(deployment, plan, worker, owner=owner, stack=stack)
+        worker.run(graph, until=until)
+
+
+def _main_graph(
+    deployment: Deployment,
+    plan: PipelinePlan,
+    worker: BarrierWorker,
+    *,
+    owner: str,
+    stack: ExitStack,
+) -> PipelineGraph:
+    store = deployment.store
+    relations = relations_of(store, plan.name)
+    views = {r.name: r for r in relations if r.kind == "view"}
+    terms: dict[str, Term] = {
+        name: take_over(store, view.graph, owner=owner)
+        for name, view in views.items()
+        if view.in_step
+    }
+    actors = [
+        ViewActor(
+            view_executor(deployment, view, relations),
+            store=store,
+            in_step=views[view.name].in_step,
+            committed=lambda: worker.committed,
+            epoch_of_view=partial(_epoch_of_view, terms, view.name),
+        )
+        for view in plan.views
+    ]
+
+    def forward(barrier: Barrier, files: tuple[StagedFile, ...]) -> None:
+        for actor in actors:
+            actor.forward(barrier, files)
+
+    sources = {}
+    for source_plan in plan.sources:
+        source = deployment.source(source_plan)
+        lsn = committed_position(store, source, source_plan)
+        reader = stack.enter_context(SlotReader(source))
+        reader.start(source_plan.slot, source_plan.publication, lsn)
+        sources[source_plan.name] = SourceExecutor(
+            pipeline=plan.name,
+            source=source_plan.name,
+            stream=reader,
+            emit_message=partial(source.emit_message, PREFIX),
+            tables=_bindings(source, plan, source_plan.name, relations),
+            committed_lsn=lsn,
+            lake=deployment.lake,
+            clock=deployment.clock,
+            failpoint=deployment.failpoint,
+            forward=forward,
+        )
+    return PipelineGraph(
+        plan.name,
+        worker.graph,
+        owner,
+        store,
+        deployment.failpoint,
+        sources,
+        actors,
+        views,
+        terms,
+        maintain=lambda epoch: _merge_logs(deployment, plan.name, worker),
+    )
+
+
+def _epoch_of_view(terms: dict[str, Term], view: str) -> Epoch:
+    return terms[view].committed
+
+
+def _bindings(
+    source: PostgresSource, plan: PipelinePlan, name: str, relations: list[Relation]
+) -> dict[tuple[str, str], tuple[Relation, Binding]]:
+    """Return the tables to decode: those of this source that are not stopped."""
+    bindings = {}
+    for table in plan.tables:
+        relation = find_relation(relations, table.name)
+        if table.source != name or relation.state == "Stopped":
+            continue
+        unselected: frozenset[str] = frozenset()
+        if table.columns is not None:
+            found = source.describe_table(
+                table.external_schema,
+                table.external_table,
+                columns=[c.name for c in table.columns],
+            )
+            unselected = frozenset(found.unselected)
+        key = (table.external_schema, table.external_table)
+        bindings[key] = (relation, Binding(relation.schema, unselected=unselected))
+    return bindings
+
+
+def _merge_logs(deployment: Deployment, pipeline: str, worker: BarrierWorker) -> None:
+    many = deployment.store.query("select_log_counts", pipeline=pipeline, limit=MAX_LOG_FILES)
+    if not many:
+        return
+    merger = LogMerger(
+        deployment.store,
+        deployment.lake,
+        deployment.spark(),
+        deployment.failpoint,
+        worker.graph,
+        worker.keeper.term.term,
+    )
+    wanted = {row["relation"] for row in many}
+    for relation in relations_of(deployment.store, pipeline):
+        if relation.id in wanted:
+            merger.merge_if_many(relation)
+
+
+def view_executor(
+    deployment: Deployment, view: ViewPlan, relations: list[Relation]
+) -> ViewExecutor:
+    return ViewExecutor(
+        bound_view(view, relations),
+        output=find_relation(relations, view.name),
+        state=find_relation(relations, state_name(view.name)),
+        upstream=find_relation(relations, view.upstream),
+        spark=deployment.spark(),
+        lake=deployment.lake,
+        failpoint=deployment.failpoint,
+    )
+
+
+def backfill_table(
+    deployment: Deployment,
+    pipeline: str,
+    table: str,
+    vnodes: Collection[int],
+    *,
+    owner: str,
+    tell: Tell,
+    wait_s: float = 0.0,
+) -> Iterator[SplitsDone]:
+    """Read the splits of `vnodes` of a table; yields each vnode as it is finished."""
+    plan = deployment.pipeline(pipeline)
+    table_plan = plan.table(table)
+    if table_plan is None:
+        raise UnknownRelation(table, [t.name for t in plan.tables])
+    ensure_applied(deployment, plan)
+    prepare(deployment, plan, tell=tell)
+    relation = find_relation(relations_of(deployment.store, pipeline), table)
+    source = deployment.source(plan.source(table_plan.source))
+    pages = SparkPages(
+        deployment.spark(),
+        source,
+        deployment.lake.root,
+        table_plan.external_schema,
+        table_plan.external_table,
+        [(c.name, str(c.type)) for c in relation.schema.columns],
+        relation.schema.key[0],
+    )
+    with lease(deployment, relation.graph, owner=owner, wait_s=wait_s) as keeper:
+        executor = ParallelizedCdcBackfillExecutor(
+            table_plan,
+            relation,
+            deployment.store,
+            source,
+            pages,
+            deployment.clock,
+            deployment.failpoint,
+            keeper,
+        )
+        yield from executor.run(vnodes)
+
+
+def backfill_view(
+    deployment: Deployment,
+    pipeline: str,
+    view: str,
+    vnodes: Collection[int],
+    *,
+    owner: str,
+    tell: Tell,
+    wait_s: float = 0.0,
+) -> Iterator[VnodeRead]:
+    """Read a view's snapshot for `vnodes`; the last one to finish follows the log, too."""
+    plan = deployment.pipeline(pipeline)
+    view_plan = plan.view(view)
+    if view_plan is None:
+        raise UnknownRelation(view, [v.name for v in plan.views])
+    ensure_applied(deployment, plan)
+    relations = relations_of(deployment.store, pipeline)
+    executor = view_executor(deployment, view_plan, relations)
+    with lease(deployment, executor.output.graph, owner=owner, wait_s=wait_s) as keeper:
+        backfill = SnapshotBackfillExecutor(
+            executor,
+            main_graph(pipeline),
+            deployment.store,
+            deployment.clock,
+            deployment.failpoint,
+            keeper,
+        )
+        yield from backfill.run(vnodes)
+
+
+def fold(deployment: Deployment, pipeline: str, *, owner: str) -> dict[str, Epoch]:
+    """Fold every settled table and view to one epoch, the committed one; return what moved."""
+    store = deployment.store
+    epoch = _committed(deployment, main_graph(pipeline))
+    settled = {row["id"] for row in store.query("select_live_relations", pipeline=pipeline)}
+    relations = relations_of(store, pipeline)
+    in_step = {r.name for r in relations if r.id in settled}
+    wanted = [
+        r
+        for r in relations
+        if r.id in settled or (r.kind == "state" and r.name.removesuffix("__state") in in_step)
+    ]
+    folded: dict[str, Epoch] = {}
+    session = new_session(deployment.spark())
+    for relation in wanted:
+        graph = maintenance_graph(pipeline, relation.name)
+        # Somebody else is folding it: that is as good.
+        with suppress(LeaseHeld), lease(deployment, graph, owner=owner) as keeper:
+            folder = Folder(
+                store,
+                deployment.lake,
+                session,
+                deployment.delta,
+                deployment.failpoint,
+                keeper.term,
+            )
+            if folder.fold(relation, epoch) is not None:
+                folded[relation.name] = epoch
+    return folded
+
+
+def collect(deployment: Deployment, pipeline: str, *, unlisted_s: float | None = None) -> int:
+    """Remove orphans; return how many files went."""
+    collector = Collector(deployment.store, deployment.lake, deployment.failpoint)
+    if unlisted_s is None:
+        return collector.collect(pipeline)
+    return collector.collect(pipeline, unlisted_s=unlisted_s)
+
+
+def flush(deployment: Deployment, pipeline: str, *, timeout_s: float = 120.0) -> Epoch:
+    """Ask for a checkpoint that holds all the source has committed by now; wait for it."""
+    store = deployment.store
+    command = store.query("insert_command", pipeline=pipeline, kind="flush")[0]["id"]
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        done = store.query("select_command", command=command)[0]["done_epoch"]
+        if done is not None:
+            return Epoch(done)
+        time.sleep(0.05)
+    raise NobodyAnswers(pipeline, timeout_s)
+
+
+class NobodyAnswers(ConsistencyError):
+    def __init__(self, pipeline: str, seconds: float) -> None:
+        super().__init__(
+            f"no stream run of {pipeline} made a checkpoint within {seconds:.0f} s; start one "
+            f"with `tidegate up` or `tidegate run {pipeline}`"
+        )
+
+
+def _committed(deployment: Deployment, graph: str) -> Epoch:
+    return Epoch(deployment.store.query("select_graph", graph=graph)[0]["committed"])

@@ -1,0 +1,158 @@
+"""One page of a table, as Arrow: a key range in key order, read by COPY in binary.
+
+`read_page` runs inside a Spark task: a plain function of plain values. A row has the same values
+here and in the stream (`ops.backfill.cdc.pg_values`); what has no place in the column's type is
+refused here as it is there.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import adbc_driver_manager
+import adbc_driver_postgresql.dbapi as adbc
+import pyarrow as pa
+import pyarrow.compute as pc
+from psycopg import sql
+
+from resources.errors import ConfigError
+from resources.postgres_link import Link, SourceRefused, SourceUnreachable, compose
+
+PAGE_SECONDS = 300
+
+_FIXED = {
+    "int2": pa.int16(),
+    "int4": pa.int32(),
+    "int8": pa.int64(),
+    "text": pa.string(),
+    "bool": pa.bool_(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us"),
+    "timestamptz": pa.timestamp("us", tz="UTC"),
+}
+# The first day Postgres knows, 4714-11-24 BC. The driver lets infinity and the far future run over
+# into numbers below it.
+_FIRST_DAY = -2_440_588
+_FIRST_MICRO = _FIRST_DAY * 86_400_000_000
+_PASSING = ("08", "53", "57", "40", "55")
+
+
+class ValueDoesNotFit(ConfigError):
+    """A value its column's type has no place for: the table stops by name."""
+
+    def __init__(self, column: str, data_type: str, why: str) -> None:
+        self.column, self.data_type = column, data_type
+        super().__init__(f"column {column}: a value has no place in {data_type}: {why}")
+
+
+def page_dsn(link: Link) -> str:
+    """Return what a task connects with. It holds the password: never log it."""
+    return link.dsn(
+        statement_timeout=PAGE_SECONDS * 1000,
+        default_transaction_read_only="on",
+        # Rather an error than rows missing because a policy hides them.
+        row_security="off",
+    )
+
+
+def page_query(
+    schema: str,
+    table: str,
+    columns: Sequence[str],
+    key: str,
+    *,
+    lower_inclusive: int | None,
+    upper_exclusive: int | None,
+    limit: int,
+) -> str:
+    """Return the query of the first `limit` rows of a key range; None is unbounded."""
+    name = sql.Identifier(key)
+    bounds = [
+        sql.SQL("{} {} {}").format(name, sql.SQL(operator), sql.Literal(int(bound)))
+        for operator, bound in ((">=", lower_inclusive), ("<", upper_exclusive))
+        if bound is not None
+    ]
+    where = sql.SQL(" WHERE ") + sql.SQL(" AND ").join(bounds) if bounds else sql.SQL("")
+    text = compose(
+        "read_page",
+        columns=sql.SQL(", ").join(map(sql.Identifier, columns)),
+        table=sql.Identifier(schema, table),
+        where=where,
+        key=name,
+        limit=sql.Literal(int(limit)),
+    ).as_string(None)
+    # It becomes the inside of COPY (…): no comment, no semicolon.
+    return text.partition("\n")[2].strip().removesuffix(";")
+
+
+def page_schema(columns: Sequence[tuple[str, str]]) -> pa.Schema:
+    """Return the Arrow schema of (name, our type) pairs."""
+    return pa.schema([pa.field(name, _arrow_type(text)) for name, text in columns])
+
+
+def read_page(dsn: str, query: str, columns: Sequence[tuple[str, str]]) -> pa.Table:
+    """Run a page's query; `columns` are its (name, our type) pairs, in the query's order."""
+    try:
+        with adbc.connect(dsn) as connection, connection.cursor() as cursor:
+            cursor.execute(query)
+            found = cursor.fetch_arrow_table()
+    except adbc_driver_manager.Error as error:
+        raise _named(error) from error
+    arrays = [
+        _fitted(found.column(place), name, text) for place, (name, text) in enumerate(columns)
+    ]
+    return pa.Table.from_arrays(arrays, schema=page_schema(columns))
+
+
+def _arrow_type(text: str) -> pa.DataType:
+    name, _, rest = text.partition("(")
+    if name != "numeric":
+        return _FIXED[text]
+    precision, scale = rest.rstrip(")").split(",")
+    return pa.decimal128(int(precision), int(scale))
+
+
+def _fitted(values: pa.ChunkedArray, name: str, text: str) -> pa.ChunkedArray:
+    """Return a column in its type; refuse a value that has no place in it."""
+    wanted = _arrow_type(text)
+    if pa.types.is_decimal(wanted):
+        return _decimals(values, name, text, wanted)
+    if values.type != wanted:
+        raise SourceRefused(
+            f"column {name} was {text} and arrives as {values.type}: it was retyped"
+        )
+    if pa.types.is_date32(wanted):
+        _refuse_below(values.cast(pa.int32()), _FIRST_DAY, name, text)
+    elif pa.types.is_timestamp(wanted):
+        _refuse_below(values.cast(pa.int64()), _FIRST_MICRO, name, text)
+    return values
+
+
+def _decimals(
+    values: pa.ChunkedArray, name: str, text: str, wanted: pa.DataType
+) -> pa.ChunkedArray:
+    # The driver gives numeric as text in an opaque type of its own.
+    if not isinstance(values.type, pa.BaseExtensionType):
+        raise SourceRefused(
+            f"column {name} was {text} and arrives as {values.type}: it was retyped"
+        )
+    strings = pa.chunked_array([chunk.storage for chunk in values.chunks], pa.string())
+    try:
+        return strings.cast(wanted)
+    except pa.ArrowInvalid as error:
+        raise ValueDoesNotFit(name, text, str(error).partition("\n")[0]) from error
+
+
+def _refuse_below(values: pa.ChunkedArray, first: int, name: str, text: str) -> None:
+    least: Any = pc.min(values).as_py()
+    if least is not None and least < first:
+        raise ValueDoesNotFit(name, text, "it is infinite or too far in the future")
+
+
+def _named(error: adbc_driver_manager.Error) -> Exception:
+    state = error.sqlstate or ""
+    text = str(error).strip().partition("\n")[0]
+    if isinstance(error, adbc_driver_manager.OperationalError) and not state:
+        return SourceUnreachable(f"a page could not be read: {text}")
+    if state[:2] in _PASSING:
+        return SourceUnreachable(f"a page could not be read: {text}")
+    return SourceRefused(f"a page was refused: {text}")

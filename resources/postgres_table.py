@@ -1,0 +1,198 @@
+"""A source's table as its catalog tells it, or a refusal with the statement to run.
+
+    Postgres                          ours
+    int2 int4 int8                    the same
+    numeric(p,s), p up to 38          numeric(p,s)
+    numeric                           numeric(38,18)
+    text, varchar(n), char(n)         text (char keeps its blanks, in pages and stream alike)
+    bool date timestamp timestamptz   the same
+
+The key is what identifies a row in the stream: the primary key under REPLICA IDENTITY DEFAULT or
+FULL, the index's columns under USING INDEX.
+"""
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from psycopg import sql
+
+from resources.postgres_link import Session, SourceRefused
+
+TYPES = {
+    21: "int2",
+    23: "int4",
+    20: "int8",
+    25: "text",
+    1043: "text",
+    1042: "text",
+    16: "bool",
+    1082: "date",
+    1114: "timestamp",
+    1184: "timestamptz",
+}
+NUMERIC = 1700
+KINDS = {"v": "a view", "m": "a materialized view", "f": "a foreign table"}
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnDescription:
+    name: str
+    type: str
+    """In our words, as `ops.common.schema.DataType.parse` reads them."""
+    nullable: bool
+    attnum: int
+
+
+@dataclass(frozen=True, slots=True)
+class TableDescription:
+    schema: str
+    table: str
+    oid: int
+    columns: tuple[ColumnDescription, ...]
+    unselected: tuple[str, ...]
+    """The source's columns that were not asked for."""
+    key: tuple[str, ...]
+    identity: str
+    """Replica identity: d(efault), f(ull) or i(ndex)."""
+    relkind: str
+    rowsecurity: bool
+    estimated_rows: int | None
+    """None if the table was never analysed."""
+
+
+def describe(
+    session: Session, schema: str, table: str, *, columns: Sequence[str] | None
+) -> TableDescription:
+    """Return the table with all its columns or the named ones; refuse what cannot be kept."""
+    name = quoted(schema, table)
+    found = session.row("select_table", schema=schema, table=table)
+    if found is None:
+        raise SourceRefused(_not_found(session, schema, table))
+    _refuse_kind(name, found)
+    _refuse_rights(session, name, schema, found)
+    key = tuple(row["name"] for row in session.rows("select_key", oid=found["oid"]))
+    if not key or found["identity"] == "n":
+        raise SourceRefused(_no_key(session, name, found))
+    there = session.rows("select_columns", oid=found["oid"])
+    chosen = _choose(name, there, columns)
+    return TableDescription(
+        schema=schema,
+        table=table,
+        oid=found["oid"],
+        columns=tuple(_column(session, name, row) for row in chosen),
+        unselected=tuple(row["name"] for row in there if row not in chosen),
+        key=key,
+        identity=found["identity"],
+        relkind=found["relkind"],
+        rowsecurity=found["rowsecurity"],
+        estimated_rows=int(found["reltuples"]) if found["reltuples"] >= 0 else None,
+    )
+
+
+def type_name(type_oid: int, modifier: int) -> str | None:
+    """Return our word for a type of Postgres, None if there is none."""
+    if type_oid != NUMERIC:
+        return TYPES.get(type_oid)
+    if modifier < 0:
+        return "numeric(38,18)"
+    precision = (modifier - 4) >> 16 & 0xFFFF
+    scale = ((modifier - 4 & 0x7FF) ^ 1024) - 1024
+    fits = precision <= 38 and 0 <= scale <= precision
+    return f"numeric({precision},{scale})" if fits else None
+
+
+def quoted(*names: str) -> str:
+    return sql.Identifier(*names).as_string(None)
+
+
+def _refuse_kind(name: str, found: dict[str, Any]) -> None:
+    if found["relkind"] in KINDS:
+        raise SourceRefused(
+            f"{name} is {KINDS[found['relkind']]}; only tables have a change stream"
+        )
+    if found["relkind"] == "p":
+        raise SourceRefused(
+            f"{name} is partitioned, which is not supported yet; name its partitions one by one"
+        )
+    if found["persistence"] != "p":
+        raise SourceRefused(
+            f"{name} is unlogged or temporary, so its changes are in no stream; "
+            f"run: ALTER TABLE {name} SET LOGGED"
+        )
+
+
+def _refuse_rights(session: Session, name: str, schema: str, found: dict[str, Any]) -> None:
+    if not found["may_use_schema"]:
+        user = quoted(_user(session))
+        raise SourceRefused(
+            f"{name} cannot be read; run: GRANT USAGE ON SCHEMA {quoted(schema)} TO {user}"
+        )
+    if found["rows_hidden"]:
+        user = quoted(_user(session))
+        raise SourceRefused(
+            f"row security hides rows of {name} from {user}, but the stream shows them; "
+            f"run: ALTER ROLE {user} BYPASSRLS"
+        )
+
+
+def _no_key(session: Session, name: str, found: dict[str, Any]) -> str:
+    if found["identity"] == "n":
+        return (
+            f"{name} has REPLICA IDENTITY NOTHING, so updates and deletes are not published; "
+            f"run: ALTER TABLE {name} REPLICA IDENTITY DEFAULT"
+        )
+    indexes = session.rows("select_key_candidates", oid=found["oid"])
+    if indexes:
+        way = f"ALTER TABLE {name} REPLICA IDENTITY USING INDEX {quoted(indexes[0]['name'])}"
+        return f"{name} has no primary key that identifies its rows in the stream; run: {way}"
+    return (
+        f"{name} has no primary key and no unique index on NOT NULL columns (a DEFERRABLE one "
+        f"does not count); run: ALTER TABLE {name} ADD PRIMARY KEY (…)"
+    )
+
+
+def _choose(
+    name: str, there: list[dict[str, Any]], columns: Sequence[str] | None
+) -> list[dict[str, Any]]:
+    if columns is None:
+        return there
+    by_name = {row["name"]: row for row in there}
+    for column in columns:
+        if column not in by_name:
+            near = ", ".join(difflib.get_close_matches(column, by_name, cutoff=0.5) or by_name)
+            raise SourceRefused(f"{name} has no column {column!r}; there are: {near}")
+    return [by_name[column] for column in columns]
+
+
+def _column(session: Session, name: str, row: dict[str, Any]) -> ColumnDescription:
+    if row["generated"]:
+        raise SourceRefused(
+            f"column {row['name']} of {name} is generated, which is not supported yet; "
+            "list the other columns by name and compute it in a view"
+        )
+    if not row["may_select"]:
+        user = quoted(_user(session))
+        raise SourceRefused(
+            f"column {row['name']} of {name} cannot be read; run: GRANT SELECT ON {name} TO {user}"
+        )
+    ours = type_name(row["type_oid"], row["modifier"])
+    if ours is None:
+        raise SourceRefused(
+            f"column {row['name']} of {name} has type {row['type']}, which is not supported yet "
+            "(int2, int4, int8, numeric up to 38 digits, text, varchar, char, bool, date, "
+            "timestamp, timestamptz are); list the other columns by name"
+        )
+    return ColumnDescription(row["name"], ours, row["nullable"], row["attnum"])
+
+
+def _not_found(session: Session, schema: str, table: str) -> str:
+    names = [row["name"] for row in session.rows("select_table_names")]
+    near = difflib.get_close_matches(f"{schema}.{table}", names, n=5, cutoff=0.4) or names[:5]
+    there = ", ".join(near) if near else "no table at all"
+    return f"there is no table {schema}.{table}; near names: {there}"
+
+
+def _user(session: Session) -> str:
+    return str(session.the_row("select_server")["username"])

@@ -1,0 +1,5 @@
+-- When a process wants to run a graph; the store's clock judges whether the last owner is gone.
+UPDATE graphs SET term = term + 1, owner = %(owner)s,
+    lease_until = clock_timestamp() + make_interval(secs => %(seconds)s)
+WHERE id = %(graph)s AND (lease_until IS NULL OR lease_until < clock_timestamp())
+RETURNING term, committed, generation

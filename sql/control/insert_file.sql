@@ -1,0 +1,6 @@
+-- In a commit: the file is part of the relation from here on.
+INSERT INTO files (relation, attempt, kind, after_epoch, epoch, path, rows, bytes, unknown_rows)
+VALUES (
+    %(relation)s, %(attempt)s, %(kind)s, %(after_epoch)s, %(epoch)s, %(path)s, %(rows)s, %(bytes)s,
+    %(unknown_rows)s
+)

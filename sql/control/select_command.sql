@@ -1,0 +1,2 @@
+-- By whoever waits for a command.
+SELECT id, done_epoch FROM commands WHERE id = %(command)s

@@ -1,0 +1,6 @@
+-- By a fold: relations whose contents are whole, with the epoch they have reached.
+SELECT relations.id, graphs.committed AS own_epoch, relations.in_step, relations.state
+FROM relations JOIN graphs ON graphs.id = relations.graph
+WHERE relations.pipeline = %(pipeline)s
+    AND (relations.kind = 'table' AND relations.state = 'Live' OR relations.in_step)
+ORDER BY relations.id

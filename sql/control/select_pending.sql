@@ -1,0 +1,15 @@
+-- By the stream run, between barriers: what could make the next one due.
+SELECT pipelines.interval_ms,
+    pipelines.granted_until > clock_timestamp() AS granted,
+    ARRAY(
+        SELECT id FROM commands
+        WHERE pipeline = %(pipeline)s AND done_epoch IS NULL ORDER BY id
+    ) AS commands,
+    ARRAY(
+        SELECT views.name FROM relations AS views
+            JOIN relations AS upstream ON upstream.id = views.upstream
+        WHERE views.pipeline = %(pipeline)s AND views.kind = 'view'
+            AND views.state = 'Finishing' AND upstream.state = 'Live'
+        ORDER BY views.id
+    ) AS rejoining
+FROM pipelines WHERE name = %(pipeline)s

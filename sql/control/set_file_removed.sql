@@ -1,0 +1,2 @@
+-- The collector, after the bytes are gone.
+UPDATE files SET removed_at = clock_timestamp() WHERE id = %(file)s

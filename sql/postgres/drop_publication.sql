@@ -1,0 +1,2 @@
+-- Run when a pipeline is dropped, after its slot.
+DROP PUBLICATION IF EXISTS {publication};

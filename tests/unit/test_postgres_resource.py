@@ -1,0 +1,273 @@
+"""The Postgres source against a real server: catalog, publication, slot, pages."""
+
+import threading
+
+import psycopg
+import pytest
+
+from ops.backfill.cdc.pgoutput import Decoder
+from resources.embedded.loopback import free_port
+from resources.embedded.postgres import RunningPostgres
+from resources.postgres import PostgresSource, TransactionsStillRunning
+from resources.postgres_link import SourceRefused, SourceUnreachable
+from resources.postgres_page import page_dsn, page_query, read_page
+from resources.postgres_slot import SlotReader
+from tests.support.source_place import PUBLICATION, TYPES, Place, numbers
+
+# Pages
+
+
+def test_pages_walk_a_range_in_key_order(place: Place) -> None:
+    place.run(
+        "CREATE TABLE t (id int4 PRIMARY KEY)",
+        "INSERT INTO t SELECT i FROM generate_series(10, 1, -1) i",
+        "CREATE TABLE child () INHERITS (t)",
+        "INSERT INTO child VALUES (5)",
+    )
+
+    def page(low: int | None, high: int | None, limit: int) -> list[int]:
+        query = page_query(
+            "public", "t", ["id"], "id", lower_inclusive=low, upper_exclusive=high, limit=limit
+        )
+        found = read_page(page_dsn(place.source), query, [("id", "int4")])
+        keys: list[int] = found.column("id").to_pylist()
+        return keys
+
+    assert page(None, None, 3) == [1, 2, 3]
+    assert page(4, None, 3) == [4, 5, 6], "rows of a child table are not the table's own"
+    assert page(9, 10, 3) == [9]
+    assert page(-5, 2, 3) == [1]
+    assert page(11, None, 3) == []
+
+
+def test_names_are_quoted(place: Place) -> None:
+    name = 'we"ird; DROP TABLE x --'
+    quoted = '"we""ird; DROP TABLE x --"'
+    place.run(
+        f"CREATE TABLE {quoted} ({quoted} int4 PRIMARY KEY)", f"INSERT INTO {quoted} VALUES (7)"
+    )
+    reader = place.reader(place.prepare(name))
+    place.run(f"INSERT INTO {quoted} VALUES (8)")
+    query = page_query("public", name, [name], name, lower_inclusive=1, upper_exclusive=8, limit=10)
+    found = read_page(page_dsn(place.source), query, [(name, "int4")])
+    assert found.to_pylist() == [{name: 7}]
+    assert len(place.rows(reader, Decoder(place.bound(name)))) == 1
+    assert place.source.key_bounds("public", name, name).high == 8
+
+
+def test_a_page_of_a_changed_table_is_refused(place: Place) -> None:
+    place.run("CREATE TABLE t (id int4 PRIMARY KEY, s int4)", "INSERT INTO t VALUES (1, 1)")
+    query = page_query(
+        "public", "t", ["id", "s"], "id", lower_inclusive=None, upper_exclusive=None, limit=1
+    )
+    columns = [("id", "int4"), ("s", "int4")]
+    place.run("ALTER TABLE t ALTER s TYPE int8")
+    with pytest.raises(SourceRefused, match="column s was int4 and arrives as int64"):
+        read_page(page_dsn(place.source), query, columns)
+    place.run("ALTER TABLE t DROP COLUMN s")
+    with pytest.raises(SourceRefused, match="does not exist"):
+        read_page(page_dsn(place.source), query, columns)
+
+
+def test_an_unreachable_server_is_a_passing_trouble() -> None:
+    nowhere = PostgresSource({"host": "127.0.0.1", "port": free_port(), "password": "s3cret"})
+    for attempt in (
+        nowhere.identity,
+        lambda: read_page(page_dsn(nowhere), "SELECT 1", [("x", "int4")]),
+        lambda: SlotReader(nowhere).start("s", "p", 0),
+    ):
+        with pytest.raises(SourceUnreachable) as caught:
+            attempt()
+        assert "s3cret" not in str(caught.value)
+
+
+# Preparing
+
+
+def test_awaiting_names_whom_it_waits_for_and_ends_when_they_do(place: Place) -> None:
+    told: list[str] = []
+    with psycopg.connect(
+        place.connection.info.dsn, password=place.connection.info.password
+    ) as open_:
+        open_.execute("CREATE TABLE t (id int4)")
+        with pytest.raises(TransactionsStillRunning, match=f"pid {open_.info.backend_pid}"):
+            place.source.await_running_transactions(told.append, 0.3)
+        ending = threading.Timer(0.5, open_.commit)
+        ending.start()
+        took = place.source.await_running_transactions(told.append, 20)
+        ending.join()
+    assert took > 0.3
+    assert all(place.name in line for line in told) and told
+    assert place.source.await_running_transactions(pytest.fail, 20) < 5
+
+
+def test_publication_is_made_once_and_widened(place: Place) -> None:
+    place.run("CREATE TABLE a (id int4 PRIMARY KEY)", "CREATE TABLE b (id int4 PRIMARY KEY)")
+    a, b = ("public", "a"), ("public", "b")
+    assert place.source.ensure_publication(PUBLICATION, [a]) == ["public.a"]
+    assert place.source.ensure_publication(PUBLICATION, [a, b, b]) == ["public.b"]
+    assert place.source.ensure_publication(PUBLICATION, [a, b]) == []
+    place.source.drop_publication_table(PUBLICATION, *a)
+    place.source.drop_publication_table(PUBLICATION, *a)
+    assert place.source.ensure_publication(PUBLICATION, [a]) == ["public.a"]
+    with pytest.raises(SourceRefused, match=r"no table public\.gone"):
+        place.source.ensure_publication(PUBLICATION, [("public", "gone")])
+
+
+@pytest.mark.parametrize(
+    ("ddl", "why"),
+    [
+        ("CREATE PUBLICATION p FOR TABLE t WHERE (id > 5)", "only some rows"),
+        ("CREATE PUBLICATION p FOR TABLE t (id)", "only some columns"),
+        ("CREATE PUBLICATION p FOR TABLE t WITH (publish = 'insert')", "every kind of change"),
+    ],
+)
+def test_publications_that_hide_something_are_refused(place: Place, ddl: str, why: str) -> None:
+    place.run("CREATE TABLE t (id int4 PRIMARY KEY, s text)", ddl)
+    with pytest.raises(SourceRefused, match=f"{why}.*run: ALTER PUBLICATION"):
+        place.source.ensure_publication("p", [("public", "t")])
+
+
+def test_slots_of_others_are_refused(place: Place, postgres: RunningPostgres) -> None:
+    elsewhere = f"elsewhere_{next(numbers)}"
+    postgres.ensure_database(elsewhere)
+    other = Place(postgres, elsewhere)
+    other.slot = place.slot
+    other.source.ensure_slot(place.slot)
+    try:
+        with pytest.raises(SourceRefused, match=f"belongs to database {elsewhere}"):
+            place.source.ensure_slot(place.slot)
+    finally:
+        other.close()
+    place.run(f"SELECT pg_create_physical_replication_slot('{place.slot}')")
+    with pytest.raises(SourceRefused, match="exists for physical"):
+        place.source.ensure_slot(place.slot)
+    with pytest.raises(SourceRefused, match="cannot name a slot"):
+        place.source.ensure_slot("No-Slot")
+
+
+def test_slot_creation_says_whom_it_waits_for(place: Place) -> None:
+    with psycopg.connect(
+        place.connection.info.dsn, password=place.connection.info.password
+    ) as open_:
+        open_.execute("CREATE TABLE t (id int4)")
+        with pytest.raises(TransactionsStillRunning, match=f"pid {open_.info.backend_pid}"):
+            place.source.ensure_slot(place.slot, timeout_s=0.5)
+    assert place.source.ensure_slot(place.slot) > 0
+
+
+def test_identity_and_state(place: Place) -> None:
+    assert place.source.identity() == place.source.identity()
+    assert place.source.identity().timeline == 1
+    assert place.source.slot_state("nobody") is None
+    place.source.ensure_slot(place.slot)
+    state = place.source.slot_state(place.slot)
+    assert state is not None and not state.active
+    assert state.wal_status == "reserved" and (state.retained_bytes or 0) >= 0
+
+
+def test_key_bounds_count_nothing(place: Place) -> None:
+    place.run("CREATE TABLE t (id int8 PRIMARY KEY)")
+    bounds = place.source.key_bounds("public", "t", "id")
+    assert (bounds.low, bounds.high, bounds.estimated_rows) == (None, None, 0)
+    place.run("INSERT INTO t SELECT 100 * i FROM generate_series(1, 1000) i")
+    bounds = place.source.key_bounds("public", "t", "id")
+    assert (bounds.low, bounds.high, bounds.estimated_rows) == (100, 100_000, 99_901)
+    place.run("ANALYZE t")
+    assert place.source.key_bounds("public", "t", "id").estimated_rows == 1000
+
+
+# The catalog
+
+
+def test_a_table_is_described(place: Place) -> None:
+    place.run(
+        f"CREATE TABLE t ({TYPES})",
+        "CREATE TABLE i (b int4 NOT NULL, a int4 NOT NULL, payload jsonb)",
+        "CREATE UNIQUE INDEX ab ON i (a, b)",
+        "ALTER TABLE i REPLICA IDENTITY USING INDEX ab",
+    )
+    found = place.source.describe_table("public", "t")
+    assert [c.type for c in found.columns] == [
+        *("int8", "int2", "int4"),
+        *("numeric(12,2)", "numeric(38,18)", "numeric(38,18)", "numeric(38,0)"),
+        *("text", "text", "text", "bool", "date", "timestamp", "timestamptz"),
+    ]
+    assert [c.name for c in found.columns if not c.nullable] == ["id", "middle"]
+    assert (found.key, found.identity, found.relkind) == (("id",), "d", "r")
+    assert found.estimated_rows is None
+    chosen = place.source.describe_table("public", "i", columns=["a", "b"])
+    assert chosen.key == ("a", "b") and chosen.identity == "i"
+    assert [c.name for c in chosen.columns] == ["a", "b"] and chosen.unselected == ("payload",)
+
+
+@pytest.mark.parametrize(
+    ("ddl", "why"),
+    [
+        ("CREATE TABLE orders (id int4 PRIMARY KEY)", "near names: public.orders"),
+        ("CREATE TABLE t (id int4)", "run: ALTER TABLE .* ADD PRIMARY KEY"),
+        ("CREATE TABLE t (id int4 PRIMARY KEY DEFERRABLE)", "DEFERRABLE one does not count"),
+        ("CREATE TABLE t (id int4 UNIQUE NOT NULL)", "REPLICA IDENTITY USING INDEX .t_id_key"),
+        (
+            "CREATE TABLE t (id int4 PRIMARY KEY); ALTER TABLE t REPLICA IDENTITY NOTHING",
+            "run: ALTER TABLE .* REPLICA IDENTITY DEFAULT",
+        ),
+        ("CREATE UNLOGGED TABLE t (id int4 PRIMARY KEY)", "SET LOGGED"),
+        ("CREATE TABLE t (id int4 PRIMARY KEY) PARTITION BY RANGE (id)", "is partitioned"),
+        ("CREATE VIEW t AS SELECT 1 AS id", "is a view"),
+        ("CREATE TABLE t (id int4 PRIMARY KEY, j jsonb)", "column j .* type jsonb"),
+        ("CREATE TABLE t (id int4 PRIMARY KEY, n numeric(39,0))", r"type numeric\(39,0\)"),
+        ("CREATE TABLE t (id int4 PRIMARY KEY, n numeric(5,-2))", r"type numeric\(5,-2\)"),
+        (
+            "CREATE TABLE t (id int4 PRIMARY KEY, g int4 GENERATED ALWAYS AS (id + 1) STORED)",
+            "column g .* is generated",
+        ),
+        ("CREATE DOMAIN d AS int4; CREATE TABLE t (id int4 PRIMARY KEY, x d)", "type d,"),
+    ],
+)
+def test_tables_that_cannot_be_kept_are_refused(place: Place, ddl: str, why: str) -> None:
+    place.run(ddl)
+    with pytest.raises(SourceRefused, match=why):
+        place.source.describe_table("public", "t" if "orders" not in ddl else "order")
+
+
+def test_missing_rights_are_refused_with_the_statement_that_grants_them(
+    place: Place, postgres: RunningPostgres
+) -> None:
+    user = f"reader_{next(numbers)}"
+    place.run(
+        "CREATE SCHEMA hidden",
+        "CREATE TABLE hidden.t (id int4 PRIMARY KEY)",
+        f"CREATE ROLE {user} LOGIN PASSWORD 's3cret'",
+    )
+    source = PostgresSource({**place.source.conninfo, "user": user, "password": "s3cret"})
+
+    def refused(why: str) -> None:
+        with pytest.raises(SourceRefused, match=why):
+            source.describe_table("hidden", "t")
+
+    try:
+        assert any("ALTER ROLE" in problem for problem in source.problems())
+        with pytest.raises(SourceRefused, match="may not replicate"):
+            source.require_ready()
+        refused("run: GRANT USAGE ON SCHEMA")
+        place.run(f"GRANT USAGE ON SCHEMA hidden TO {user}")
+        refused("run: GRANT SELECT ON")
+        place.run(f"GRANT SELECT ON hidden.t TO {user}")
+        assert source.describe_table("hidden", "t").key == ("id",)
+        place.run("ALTER TABLE hidden.t ENABLE ROW LEVEL SECURITY")
+        refused("run: ALTER ROLE .* BYPASSRLS")
+        with pytest.raises(SourceRefused, match="run: GRANT CREATE ON DATABASE"):
+            source.ensure_publication("mine", [("hidden", "t")])
+        place.run(f"ALTER ROLE {user} REPLICATION")
+        assert source.problems() == []
+        assert source.identity() == place.source.identity()
+    finally:
+        place.run(f"DROP OWNED BY {user}", f"DROP ROLE {user}")
+
+
+def test_the_password_is_shown_to_nobody(place: Place) -> None:
+    wrong = PostgresSource({**place.source.conninfo, "password": "s3cret"})
+    with pytest.raises(SourceRefused, match="password authentication failed") as caught:
+        wrong.identity()
+    assert "s3cret" not in f"{caught.value} {wrong!r} {wrong.where}"
