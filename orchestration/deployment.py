@@ -15,9 +15,12 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from ops.backfill.failpoints import kill_at, no_failpoint
+from ops.barrier_worker.lease import Term
 from ops.common.errors import UnknownRelation
 from ops.common.ports import Failpoint
 from ops.common.schema import Column, DataType, Schema
+from ops.common.table.merge import MAX_LOG_FILES
+from ops.planner.apply import Described
 from ops.planner.parse import load_pipelines
 from ops.planner.plan import PipelinePlan, SourcePlan, TablePlan
 from resources.clock import SystemClock
@@ -46,6 +49,14 @@ class Deployment:
     embedded: RunningPostgres | None
     failpoint: Failpoint = no_failpoint
     clock: SystemClock = field(default_factory=SystemClock)
+    open_spark: Callable[[Settings], SparkSession] = lambda settings: open_session(
+        settings, "tidegate"
+    )
+    """How Spark is had; Dagster gives its own resource here."""
+    on_lease: Callable[[str, Term], None] = lambda owner, term: None
+    """Told of every lease this process takes."""
+    max_log_files: int = MAX_LOG_FILES
+    """A relation's log is merged when it has more files than this."""
     _spark: SparkSession | None = None
     _spark_lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -60,7 +71,7 @@ class Deployment:
     def spark(self) -> SparkSession:
         with self._spark_lock:
             if self._spark is None:
-                self._spark = open_session(self.settings, "tidegate")
+                self._spark = self.open_spark(self.settings)
             return self._spark
 
     def pipelines(self) -> dict[str, PipelinePlan]:
@@ -88,10 +99,10 @@ class Deployment:
             conninfo["sslmode"] = options["ssl.mode"]
         return PostgresSource(conninfo)
 
-    def describe(self, plan: PipelinePlan) -> Callable[[TablePlan], Schema]:
+    def describe(self, plan: PipelinePlan) -> Callable[[TablePlan], Described]:
         """Return what asks a table's source for its columns and key."""
 
-        def describe_table(table: TablePlan) -> Schema:
+        def describe_table(table: TablePlan) -> Described:
             source = self.source(plan.source(table.source))
             source.require_ready()
             wanted = None if table.columns is None else [c.name for c in table.columns]
@@ -99,7 +110,8 @@ class Deployment:
                 table.external_schema, table.external_table, columns=wanted
             )
             columns = (Column(c.name, DataType.parse(c.type), c.nullable) for c in found.columns)
-            return Schema(tuple(columns), found.key)
+            schema = Schema(tuple(columns), found.key)
+            return Described(schema, found.oid, found.identity, found.unselected)
 
         return describe_table
 

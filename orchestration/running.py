@@ -28,7 +28,7 @@ from ops.common.epoch import Epoch
 from ops.common.errors import ConsistencyError, LeaseHeld, UnknownRelation, is_transient
 from ops.common.table.collect import Collector
 from ops.common.table.fold import Folder
-from ops.common.table.merge import MAX_LOG_FILES, LogMerger
+from ops.common.table.merge import LogMerger
 from ops.common.table.relation import Relation, StagedFile, find_relation, relations_of
 from ops.planner.apply import (
     apply_pipeline,
@@ -40,7 +40,6 @@ from ops.planner.apply import (
 from ops.planner.plan import PipelinePlan, ViewPlan
 from orchestration.deployment import Deployment
 from resources.pages import SparkPages
-from resources.postgres import PostgresSource
 from resources.postgres_slot import SlotReader
 from resources.spark import new_session
 
@@ -82,6 +81,7 @@ def lease(
                 raise
             time.sleep(0.2)
     with LeaseKeeper(deployment.store, term, seconds=seconds) as keeper:
+        deployment.on_lease(owner, term)
         yield keeper
 
 
@@ -97,9 +97,10 @@ def stream(
     """Run the main graph until `until` says so; what may pass is tried again from the commit."""
     plan = deployment.pipeline(pipeline)
     ensure_applied(deployment, plan)
-    prepare(deployment, plan, tell=tell)
     failures = 0
     with lease(deployment, main_graph(pipeline), owner=owner, wait_s=wait_s) as keeper:
+        # Under the lease: a run that waits here for old transactions can be told from a dead one.
+        prepare(deployment, plan, tell=tell)
         while True:
             started = keeper.term.committed
             try:
@@ -180,7 +181,7 @@ def _main_graph(
             source=source_plan.name,
             stream=reader,
             emit_message=partial(source.emit_message, PREFIX),
-            tables=_bindings(source, plan, source_plan.name, relations),
+            tables=_bindings(plan, source_plan.name, relations),
             committed_lsn=lsn,
             lake=deployment.lake,
             clock=deployment.clock,
@@ -206,29 +207,31 @@ def _epoch_of_view(terms: dict[str, Term], view: str) -> Epoch:
 
 
 def _bindings(
-    source: PostgresSource, plan: PipelinePlan, name: str, relations: list[Relation]
+    plan: PipelinePlan, source: str, relations: list[Relation]
 ) -> dict[tuple[str, str], tuple[Relation, Binding]]:
     """Return the tables to decode: those of this source that are not stopped."""
     bindings = {}
     for table in plan.tables:
         relation = find_relation(relations, table.name)
-        if table.source != name or relation.state == "Stopped":
+        if table.source != source or relation.state == "Stopped":
             continue
-        unselected: frozenset[str] = frozenset()
-        if table.columns is not None:
-            found = source.describe_table(
-                table.external_schema,
-                table.external_table,
-                columns=[c.name for c in table.columns],
-            )
-            unselected = frozenset(found.unselected)
+        assert relation.origin is not None
         key = (table.external_schema, table.external_table)
-        bindings[key] = (relation, Binding(relation.schema, unselected=unselected))
+        bindings[key] = (
+            relation,
+            Binding(
+                relation.schema,
+                oid=relation.origin["oid"],
+                identity=relation.origin["identity"],
+                unselected=frozenset(relation.origin["unselected"]),
+            ),
+        )
     return bindings
 
 
 def _merge_logs(deployment: Deployment, pipeline: str, worker: BarrierWorker) -> None:
-    many = deployment.store.query("select_log_counts", pipeline=pipeline, limit=MAX_LOG_FILES)
+    limit = deployment.max_log_files
+    many = deployment.store.query("select_log_counts", pipeline=pipeline, limit=limit)
     if not many:
         return
     merger = LogMerger(
@@ -242,7 +245,7 @@ def _merge_logs(deployment: Deployment, pipeline: str, worker: BarrierWorker) ->
     wanted = {row["relation"] for row in many}
     for relation in relations_of(deployment.store, pipeline):
         if relation.id in wanted:
-            merger.merge_if_many(relation)
+            merger.merge_if_many(relation, limit=limit)
 
 
 def view_executor(

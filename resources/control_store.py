@@ -88,7 +88,8 @@ class ControlStore:
     def lock(self, name: str) -> Iterator[None]:
         """Hold a lock of that name among all users of the store, without an open transaction."""
         connection = self._connected()
-        connection.execute("SELECT pg_advisory_lock(hashtextextended(%s, 0))", (name,))
+        with self._translated():
+            connection.execute("SELECT pg_advisory_lock(hashtextextended(%s, 0))", (name,))
         try:
             yield
         finally:

@@ -136,7 +136,7 @@ class SlotReader:
         found: list[tuple[int, bytes]] = []
         cursor = self._open()
         read, append, size = cursor.read_message, found.append, 0
-        message = last = None
+        last = None
         for _ in range(max_messages):
             message = read()
             if message is None:
@@ -152,7 +152,7 @@ class SlotReader:
             self._last_data_end, self._quiet_at = last.wal_end, None
         # The driver answers keep-alives by itself and only moves `wal_end`: if that is past the
         # last message, a keep-alive came after it.
-        if message is None and cursor.wal_end > self._last_data_end:
+        if cursor.wal_end > self._last_data_end:
             self._quiet_at = cursor.wal_end
         return found
 

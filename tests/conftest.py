@@ -4,19 +4,20 @@ import os
 import tempfile
 import uuid
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import hypothesis
 import psycopg
 import pytest
 from psycopg import sql
-from pyspark.sql import SparkSession
 
-from resources.embedded.connect_server import connect_server
 from resources.embedded.postgres import EmbeddedPostgres, RunningPostgres
 from resources.settings import SecretStr, Settings, load_settings
-from resources.spark import close_session, new_session, open_session
+
+# Imported where used: the fast tier must not pay for PySpark.
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 hypothesis.settings.register_profile("ci", max_examples=50, deadline=None)
 hypothesis.settings.register_profile("long", max_examples=2000, deadline=None)
@@ -94,20 +95,26 @@ def _drop_slots(connection: psycopg.Connection, database: str) -> None:
 @pytest.fixture(scope="session")
 def spark_remote(session_settings: Settings) -> Iterator[str]:
     """The `sc://` URL, token included, of the one Spark server of this session."""
-    with connect_server(replace(session_settings, spark_driver_memory="2g")) as server:
+    from resources.embedded.connect_server import connect_server
+
+    with connect_server(session_settings) as server:
         yield server.remote.reveal()
 
 
 @pytest.fixture(scope="session")
-def spark_session(session_settings: Settings, spark_remote: str) -> Iterator[SparkSession]:
+def spark_session(session_settings: Settings, spark_remote: str) -> Iterator["SparkSession"]:
+    from resources.spark import close_session, open_session
+
     session = open_session(session_settings.with_remote(SecretStr(spark_remote)), "tests")
     yield session
     close_session(session)
 
 
 @pytest.fixture
-def spark(spark_session: SparkSession) -> Iterator[SparkSession]:
+def spark(spark_session: "SparkSession") -> Iterator["SparkSession"]:
     """A session of the test's own: settings and views made in it end with it."""
+    from resources.spark import close_session, new_session
+
     session = new_session(spark_session)
     yield session
     close_session(session)

@@ -13,12 +13,15 @@ Pure.
 """
 
 from dataclasses import dataclass, field
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any
 
 from ops.common.change import Change, Delete, Insert, Row, Update
 from ops.common.errors import NegativeRowCount
 from ops.planner.plan import AggKind, BoundCall, BoundView
+
+# The default of 28 digits would round a sum over numeric(38,18).
+_EXACT = Context(prec=100)
 
 
 def infer_change(before: Row | None, after: Row | None) -> Change | None:
@@ -41,7 +44,8 @@ class CallState:
             self.total += sign
         elif value is not None:
             self.values += sign
-            self.total += sign * (1 if call.kind is AggKind.COUNT else Decimal(value))
+            added = Decimal(1) if call.kind is AggKind.COUNT else Decimal(value)
+            self.total = (_EXACT.add if sign > 0 else _EXACT.subtract)(self.total, added)
 
     def output(self, call: BoundCall) -> Decimal | None:
         if call.kind is AggKind.SUM and self.values == 0:

@@ -180,10 +180,11 @@ class ViewExecutor:
         if len(states) == 0:
             return
         counts = pc.struct_field(states, ROW_COUNT)
-        negative = pc.filter(touched.column("key"), pc.fill_null(pc.less(counts, 0), False))
+        negative = pc.indices_nonzero(pc.fill_null(pc.less(counts, 0), False))
         if len(negative):
-            group = tuple(negative[0].as_py().values())
-            count = pc.min(counts).as_py()
+            first = negative[0].as_py()
+            group = tuple(touched.column("key")[first].as_py().values())
+            count = counts[first].as_py()
             raise NegativeRowCount(view=self.view.plan.name, group=group, count=count, epoch=epoch)
 
 

@@ -71,14 +71,9 @@ class BarrierWorker:
     idle_s: float
     committed: Epoch = ZERO
     _threads: list[threading.Thread] = field(default_factory=list)
-    _asked_to_stop: threading.Event = field(default_factory=threading.Event)
-
-    def stop(self) -> None:
-        """Ask for one last checkpoint after which the run ends in good order."""
-        self._asked_to_stop.set()
 
     def run(self, graph: MainGraph, *, until: Callable[[], bool] = lambda: False) -> None:
-        """Make barriers until `stop` is called or `until` says so after a commit."""
+        """Make barriers until a stop is commanded or `until` says so; the last one stops all."""
         actors = graph.actors()
         manager = LocalBarrierManager(self.graph, tuple(a.actor for a in actors))
         state = ManagedBarrierState(self.graph, frozenset(manager.actors))
@@ -90,8 +85,8 @@ class BarrierWorker:
             while True:
                 self.keeper.check()
                 self._raise_failure(manager)
-                stopping = self._asked_to_stop.is_set() or until()
                 pending = self.store.query("select_pending", pipeline=self.pipeline)[0]
+                stopping = pending["stop"] or until()
                 commands, rejoining = tuple(pending["commands"]), tuple(pending["rejoining"])
                 kind = Schedule(pending["interval_ms"] / 1000, self.idle_s).due(
                     since_last_s=self.clock.monotonic() - last,

@@ -42,8 +42,10 @@ def _part(value: SparkColumn, column: Column) -> SparkColumn:
 
 def _text(value: SparkColumn, column: Column) -> SparkColumn:
     match column.type.kind:
-        case Kind.INT2 | Kind.INT4 | Kind.INT8 | Kind.BOOL | Kind.TEXT | Kind.DATE | Kind.NUMERIC:
+        case Kind.INT2 | Kind.INT4 | Kind.INT8 | Kind.BOOL | Kind.TEXT | Kind.NUMERIC:
             return value.cast("string")
+        case Kind.DATE:
+            return F.unix_date(value).cast("string")
         case Kind.TIMESTAMP | Kind.TIMESTAMPTZ:
             return F.unix_micros(value.cast("timestamp")).cast("string")
         case _:

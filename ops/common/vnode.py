@@ -1,15 +1,17 @@
 """Which virtual node a key belongs to: crc32 over a stable text of the key, modulo the count.
 
-    part    NULL    int     bool        text    numeric(p,s)      date          timestamp(tz)
-    text    \\0      digits  true/false  itself  fixed s digits    yyyy-mm-dd    microseconds
+    part    NULL    int     bool        text    numeric(p,s)      date     timestamp(tz)
+    text    \\0      digits  true/false  itself  fixed s digits    days     microseconds
 
-Each part is followed by \\x1f. The column twin is `ops.common.columns.vnode_column`.
+Days and microseconds count from 1970-01-01, as the integers that decoded rows hold; dates and
+datetimes are taken too. Each part is followed by \\x1f. The column twin is
+`ops.common.columns.vnode_column`.
 
 Pure.
 """
 
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any, NewType, assert_never
 from zlib import crc32
 
@@ -22,6 +24,8 @@ END = "\x1f"
 _EPOCH = datetime(1970, 1, 1)
 _EPOCH_UTC = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+# The default of 28 digits cannot hold a numeric(38,18).
+_EXACT = Context(prec=100)
 
 
 def encode_part(value: Any, data_type: DataType) -> str:
@@ -35,10 +39,14 @@ def encode_part(value: Any, data_type: DataType) -> str:
         case Kind.TEXT:
             return str(value)
         case Kind.NUMERIC:
-            return format(Decimal(value).quantize(Decimal(1).scaleb(-data_type.scale)), "f")
+            fixed = Decimal(value).quantize(Decimal(1).scaleb(-data_type.scale), context=_EXACT)
+            # Spark has no negative zero.
+            return format(abs(fixed) if fixed.is_zero() else fixed, "f")
         case Kind.DATE:
+            if isinstance(value, int):
+                return str(value)
             assert isinstance(value, date)
-            return value.isoformat()
+            return str(value.toordinal() - _EPOCH.toordinal())
         case Kind.TIMESTAMP | Kind.TIMESTAMPTZ:
             if isinstance(value, int):
                 return str(value)

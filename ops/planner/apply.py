@@ -6,6 +6,8 @@ Pure.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 from ops.common.errors import ConfigError, Unsupported
 from ops.common.ports import Statements, Store
@@ -15,7 +17,18 @@ from ops.planner.bind import bind_table, bind_view
 from ops.planner.diff import Create, Keep, PlanStep, RelationKind, diff_pipeline, render
 from ops.planner.plan import BoundView, PipelinePlan, TablePlan, ViewPlan
 
-Describe = Callable[[TablePlan], Schema]
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A source's table: its columns and key, and by what to know it again."""
+
+    schema: Schema
+    oid: int
+    identity: str
+    unselected: tuple[str, ...]
+
+
+Describe = Callable[[TablePlan], Described]
 
 
 def main_graph(pipeline: str) -> str:
@@ -73,7 +86,7 @@ def apply_pipeline(
                 )
             for table in plan.tables:
                 if table.name in new:
-                    _create_table(tx, table, found[table.name])
+                    _create_table(tx, table, *found[table.name])
             for view in plan.views:
                 if view.name in new:
                     _create_view(tx, view)
@@ -85,8 +98,9 @@ def bound_view(plan: ViewPlan, relations: list[Relation]) -> BoundView:
     return bind_view(plan, upstream.schema)
 
 
-def _bound_table(plan: TablePlan, describe: Describe) -> Schema:
-    schema = bind_table(plan, describe(plan))
+def _bound_table(plan: TablePlan, describe: Describe) -> tuple[Schema, dict[str, Any]]:
+    found = describe(plan)
+    schema = bind_table(plan, found.schema)
     kinds = [c.type.kind for c in schema.key_columns]
     if len(kinds) != 1 or kinds[0] not in INTEGERS:
         key = ", ".join(f"{c.name} {c.type}" for c in schema.key_columns)
@@ -94,10 +108,11 @@ def _bound_table(plan: TablePlan, describe: Describe) -> Schema:
             f"table {plan.name}: its key ({key}) is not one integer column, which is all that can "
             "be backfilled so far"
         )
-    return schema
+    origin = {"oid": found.oid, "identity": found.identity, "unselected": [*found.unselected]}
+    return schema, origin
 
 
-def _create_table(tx: Statements, plan: TablePlan, schema: Schema) -> None:
+def _create_table(tx: Statements, plan: TablePlan, schema: Schema, origin: dict[str, Any]) -> None:
     _create(
         tx,
         plan.pipeline,
@@ -105,6 +120,7 @@ def _create_table(tx: Statements, plan: TablePlan, schema: Schema) -> None:
         kind=RelationKind.TABLE.value,
         definition=plan.definition,
         schema=schema,
+        origin=origin,
         vnode_count=plan.vnode_count,
         graph=relation_graph(plan.pipeline, plan.name),
         upstream=None,
@@ -127,6 +143,7 @@ def _create_view(tx: Statements, plan: ViewPlan) -> None:
             kind=kind,
             definition=plan.definition,
             schema=schema,
+            origin=None,
             vnode_count=plan.vnode_count,
             graph=relation_graph(plan.pipeline, plan.name),
             upstream=upstream,
@@ -142,6 +159,7 @@ def _create(
     kind: str,
     definition: str,
     schema: Schema,
+    origin: dict[str, Any] | None,
     vnode_count: int,
     graph: str,
     upstream: int | None,
@@ -161,6 +179,7 @@ def _create(
         kind=kind,
         definition=definition,
         schema=schema.to_json(),
+        origin=origin,
         vnode_count=vnode_count,
         path=f"{pipeline}/{name}/v1",
         graph=graph,

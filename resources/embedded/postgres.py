@@ -177,18 +177,21 @@ class EmbeddedPostgres:
                 f"{self._folder.parent} to begin anew, or put them back"
             )
         deadline = time.monotonic() + START_SECONDS
-        while self._pid(server) is None:
-            if not is_free(server.port):
-                server = self._move_port()
-            if self._start(server):
-                break
-            # The port was taken meanwhile, or children of a killed server still hold its memory.
+        # A start may fail because the port was just taken, or because children of a killed server
+        # still hold its memory; a server that seemed alive may be dying: look again each time.
+        while True:
+            if self._pid(server) is None:
+                if not is_free(server.port):
+                    server = self._move_port()
+                self._start(server)
+            # Only a server of ours is spoken to: a stranger on the port may never answer.
+            if self._pid(server) is not None and self._answers():
+                return
             if time.monotonic() > deadline:
                 raise ServerNotReady(f"the embedded Postgres does not start; see {server.log}")
-            time.sleep(0.2)
-        self._await_answer(deadline, server)
+            time.sleep(0.1)
 
-    def _start(self, server: _Server) -> bool:
+    def _start(self, server: _Server) -> None:
         options = {
             "port": server.port,
             "listen_addresses": HOST,
@@ -202,7 +205,7 @@ class EmbeddedPostgres:
         written = " ".join(f"-c {name}='{value}'" for name, value in options.items())
         log = ["-l", str(server.log), "-t", str(START_SECONDS)]
         _forget_foreign_pid(server.data)
-        return self._pg(server, "pg_ctl", "start", "-w", *log, "-o", written).returncode == 0
+        self._pg(server, "pg_ctl", "start", "-w", *log, "-o", written)
 
     def _stop(self) -> None:
         server = self._recorded()
@@ -213,17 +216,12 @@ class EmbeddedPostgres:
                 return
         raise ServerNotReady(f"the embedded Postgres does not stop; see {server.log}")
 
-    def _await_answer(self, deadline: float, server: _Server) -> None:
-        dsn = self._running().dsn("postgres").reveal()
-        while True:
-            try:
-                psycopg.connect(dsn, connect_timeout=5).close()
-                return
-            except psycopg.OperationalError as error:
-                if time.monotonic() > deadline:
-                    why = f"the embedded Postgres does not answer; see {server.log}"
-                    raise ServerNotReady(why) from error
-            time.sleep(0.1)
+    def _answers(self) -> bool:
+        try:
+            psycopg.connect(self._running().dsn("postgres").reveal(), connect_timeout=5).close()
+        except psycopg.OperationalError:
+            return False
+        return True
 
     def _running(self) -> RunningPostgres:
         server = self._recorded()

@@ -5,6 +5,10 @@ SELECT pipelines.interval_ms,
         SELECT id FROM commands
         WHERE pipeline = %(pipeline)s AND done_epoch IS NULL ORDER BY id
     ) AS commands,
+    EXISTS (
+        SELECT FROM commands
+        WHERE pipeline = %(pipeline)s AND done_epoch IS NULL AND kind = 'stop'
+    ) AS stop,
     ARRAY(
         SELECT views.name FROM relations AS views
             JOIN relations AS upstream ON upstream.id = views.upstream

@@ -1,25 +1,11 @@
-"""A real server for the tests of resources."""
+"""A database to be a source, on the server the tests share."""
 
-import os
-import shutil
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from resources.embedded.postgres import EmbeddedPostgres, RunningPostgres
+from resources.embedded.postgres import RunningPostgres
 from tests.support.source_place import Place
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[RunningPostgres]:
-    # Not pytest's own folder: under root the server runs as another user, who must get there.
-    home = Path(tempfile.mkdtemp(prefix="tidegate-test-"))
-    os.chmod(home, 0o711)
-    with EmbeddedPostgres(home, durable=False).acquire() as server:
-        yield server
-    shutil.rmtree(home)
 
 
 @pytest.fixture

@@ -29,12 +29,26 @@ with EmbeddedPostgres(Path(sys.argv[1]), durable=False).acquire() as server:
 """
 
 
-@pytest.fixture
-def home() -> Iterator[Path]:
-    """A home of its own, which a server run as `nobody` can reach."""
+@contextmanager
+def new_home() -> Iterator[Path]:
+    """A folder which a server run as `nobody` can reach."""
     with tempfile.TemporaryDirectory(prefix="tidegate-pg-") as folder:
         Path(folder).chmod(0o755)
         yield Path(folder)
+
+
+@pytest.fixture(scope="module")
+def home() -> Iterator[Path]:
+    """One home for all: every test begins and ends with its server stopped."""
+    with new_home() as folder:
+        yield folder
+
+
+@pytest.fixture
+def empty_home() -> Iterator[Path]:
+    """A home in which nothing has ever been started."""
+    with new_home() as folder:
+        yield folder
 
 
 def embedded(home: Path, version: Version = 18) -> EmbeddedPostgres:
@@ -47,7 +61,7 @@ def ask(server: RunningPostgres, question: str) -> object:
         return row[0] if row else None
 
 
-def server_pid(server: RunningPostgres, home: Path) -> int:
+def server_pid(server: RunningPostgres) -> int:
     folder = Path(str(ask(server, "SHOW data_directory")))
     return int((folder / "postmaster.pid").read_text().split()[0])
 
@@ -78,14 +92,14 @@ def port_of(process: "subprocess.Popen[str]") -> int:
 
 
 @pytest.mark.parametrize("version", [16, 18])
-def test_it_is_ready_for_logical_replication(home: Path, version: Version) -> None:
-    with embedded(home, version).acquire() as server:
+def test_it_is_ready_for_logical_replication(empty_home: Path, version: Version) -> None:
+    with embedded(empty_home, version).acquire() as server:
         assert str(ask(server, "SHOW server_version")).startswith(f"{version}.")
         assert ask(server, "SHOW wal_level") == "logical"
         assert ask(server, "SHOW max_replication_slots") == "64"
         assert ask(server, "SHOW listen_addresses") == HOST
         assert ask(server, "SHOW synchronous_commit") == "on"
-    assert not embedded(home).is_running()
+    assert not embedded(empty_home).is_running()
 
 
 def test_it_asks_for_the_generated_password(home: Path) -> None:
@@ -124,6 +138,7 @@ def test_data_and_port_outlive_a_stop(home: Path) -> None:
         assert ask(second, "SELECT count(*) FROM pg_database WHERE datname = 'kept'") == 1
 
 
+@pytest.mark.system
 def test_the_last_user_stops_it(home: Path) -> None:
     with embedded(home).acquire() as mine, other_user(home) as other:
         assert port_of(other) == mine.port
@@ -133,12 +148,14 @@ def test_the_last_user_stops_it(home: Path) -> None:
     assert not embedded(home).is_running()
 
 
-def test_two_first_users_at_once(home: Path) -> None:
-    with other_user(home) as one, other_user(home) as two:
+@pytest.mark.system
+def test_two_first_users_at_once(empty_home: Path) -> None:
+    with other_user(empty_home) as one, other_user(empty_home) as two:
         assert port_of(one) == port_of(two)
-    assert not embedded(home).is_running()
+    assert not embedded(empty_home).is_running()
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_user_and_the_server(home: Path, number: signal.Signals) -> None:
     with other_user(home) as other:
@@ -148,6 +165,7 @@ def test_a_signal_ends_the_user_and_the_server(home: Path, number: signal.Signal
     assert not embedded(home).is_running()
 
 
+@pytest.mark.system
 def test_a_killed_user_leaves_a_server_the_next_one_takes_over(home: Path) -> None:
     with other_user(home) as other:
         port = port_of(other)
@@ -159,10 +177,11 @@ def test_a_killed_user_leaves_a_server_the_next_one_takes_over(home: Path) -> No
     assert not embedded(home).is_running()
 
 
+@pytest.mark.system
 def test_a_killed_server_recovers_with_its_data(home: Path) -> None:
     with embedded(home).acquire() as before:
         before.ensure_database("kept")
-        os.kill(server_pid(before, home), signal.SIGKILL)
+        os.kill(server_pid(before), signal.SIGKILL)
         with embedded(home).acquire() as after:
             assert ask(after, "SELECT count(*) FROM pg_database WHERE datname = 'kept'") == 1
     assert not embedded(home).is_running()
@@ -191,13 +210,14 @@ def test_a_pid_file_naming_another_program_is_no_server(home: Path) -> None:
         assert ask(server, "SELECT 1") == 1
 
 
+@pytest.mark.system
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root runs the server as somebody else")
-def test_a_home_the_server_cannot_reach_keeps_its_files_elsewhere(home: Path) -> None:
-    home.chmod(0o700)
-    with embedded(home).acquire() as server:
+def test_a_home_the_server_cannot_reach_keeps_its_files_elsewhere(empty_home: Path) -> None:
+    empty_home.chmod(0o700)
+    with embedded(empty_home).acquire() as server:
         folder = Path(str(ask(server, "SHOW data_directory")))
-        assert home not in folder.parents
-        assert str(folder.parent) in (home / "postgres" / "WHERE").read_text()
-    with embedded(home).acquire() as again:
+        assert empty_home not in folder.parents
+        assert str(folder.parent) in (empty_home / "postgres" / "WHERE").read_text()
+    with embedded(empty_home).acquire() as again:
         assert again == server
     subprocess.run(["rm", "-r", str(folder.parent)], check=True)

@@ -1,6 +1,7 @@
 """The Postgres source against a real server: catalog, publication, slot, pages."""
 
 import threading
+from types import SimpleNamespace
 
 import psycopg
 import pytest
@@ -271,3 +272,58 @@ def test_the_password_is_shown_to_nobody(place: Place) -> None:
     with pytest.raises(SourceRefused, match="password authentication failed") as caught:
         wrong.identity()
     assert "s3cret" not in f"{caught.value} {wrong!r} {wrong.where}"
+
+
+# When the server's position may be taken as ours
+
+
+class ScriptedCursor:
+    """Says what a replication cursor would: (payload, end) is a message, an int a keep-alive."""
+
+    def __init__(self, *script: tuple[bytes, int] | int) -> None:
+        self._script = list(script)
+        self.wal_end = 0
+
+    def read_message(self) -> SimpleNamespace | None:
+        while self._script:
+            said = self._script.pop(0)
+            if isinstance(said, int):
+                self.wal_end = said
+                continue
+            payload, self.wal_end = said
+            return SimpleNamespace(payload=payload, data_start=said[1], wal_end=said[1])
+        return None
+
+
+@pytest.mark.parametrize(
+    ("script", "position"),
+    [
+        ([(b"B", 5), (b"C", 10), 20], 20),
+        ([20], 20),
+        ([(b"B", 5), (b"C", 10)], None),
+        ([(b"B", 5), (b"C", 10), 10], None),
+        ([20, (b"B", 25), (b"C", 30)], None),
+        ([(b"B", 5), (b"I", 6), 20], None),
+        ([(b"B", 5), (b"M\x01", 6), 20], None),
+        ([(b"M\x00", 6), 20], 20),
+    ],
+)
+def test_a_position_is_quiet_only_after_a_whole_transaction_and_a_keep_alive(
+    script: list[tuple[bytes, int] | int], position: int | None
+) -> None:
+    reader = SlotReader(PostgresSource({}))
+    reader._cursor = ScriptedCursor(*script)
+    reader._last_feedback = float("inf")
+    assert len(reader.poll(0)) == sum(isinstance(said, tuple) for said in script)
+    assert reader.keepalive_position() == position
+
+
+def test_a_position_is_not_quiet_once_more_has_come() -> None:
+    reader = SlotReader(PostgresSource({}))
+    reader._last_feedback = float("inf")
+    reader._cursor = ScriptedCursor(20)
+    assert reader.poll(0) == [] and reader.keepalive_position() == 20
+    reader._cursor = ScriptedCursor((b"B", 25), (b"C", 30), 40, (b"B", 45), (b"C", 50))
+    for _ in range(2):
+        assert len(reader.poll(0, max_messages=2)) == 2
+        assert reader.keepalive_position() is None

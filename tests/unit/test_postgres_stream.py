@@ -172,7 +172,7 @@ def test_the_server_s_position_moves_while_only_a_neighbour_writes(place: Place)
 
     def passed() -> bool:
         assert reader.poll(0.1) == []
-        return (reader.keepalive_position() or 0) >= now
+        return bool((reader.keepalive_position() or 0) >= now)
 
     until(passed)
     reader.confirm(now)
@@ -183,7 +183,7 @@ def test_there_is_no_quiet_position_inside_a_transaction(place: Place) -> None:
     place.run("CREATE TABLE t (id int4 PRIMARY KEY)")
     reader = place.reader(place.prepare("t"))
     place.run("INSERT INTO t SELECT generate_series(1, 100)")
-    kinds = []
+    kinds: list[str] = []
     while kinds[-1:] != ["C"]:
         for _, payload in reader.poll(5, max_messages=1):
             kinds.append(chr(payload[0]))

@@ -5,6 +5,7 @@ import inspect
 import os
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -124,6 +125,6 @@ def test_every_field_is_documented() -> None:
         for node in ast.parse(inspect.getsource(module)).body
         if isinstance(node, ast.ClassDef) and node.name == "Settings"
     ).body
-    for field, after in zip(body, body[1:], strict=False):
+    for field, after in pairwise(body):
         if isinstance(field, ast.AnnAssign):
             assert isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)

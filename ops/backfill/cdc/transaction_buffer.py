@@ -123,9 +123,14 @@ class TransactionBuffer:
                     batch.stopped.setdefault(table, why)
                 case LogicalMessage(prefix=prefix, content=content):
                     if prefix == PREFIX:
-                        self._message(batch, json.loads(content))
+                        self._message(batch, content)
 
-    def _message(self, batch: Batch, said: dict[str, object]) -> None:
+    def _message(self, batch: Batch, content: bytes) -> None:
+        try:
+            said = json.loads(content)
+        except ValueError:
+            # Anybody may send a message under our prefix; one that is not ours stops nothing.
+            return
         match said:
             case {"graph": str(graph), "generation": int(generation), "epoch": int(epoch)}:
                 # Other pipelines may share the database and its messages.

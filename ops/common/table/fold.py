@@ -26,7 +26,8 @@ from ops.common.errors import ConsistencyError, TermOver
 from ops.common.ports import Failpoint, Lake, Statements, Store
 from ops.common.schema import quote
 from ops.common.table.log import DELETE
-from ops.common.table.relation import Base, Contents, Relation, contents
+from ops.common.table.relation import Base, Contents, DataFile, Relation, contents
+from ops.common.table.retention import folded, oldest_needed
 from ops.common.table.state_table import StateTable
 
 STAMP = "spark.databricks.delta.commitInfo.userMetadata"
@@ -67,7 +68,7 @@ class Folder:
             tx.execute("upsert_pin", relation=relation.id, owner=owner, epoch=epoch)
         try:
             whole = contents(self.store, relation, epoch)
-            if whole.base is not None and (whole.base.epoch >= epoch or not whole.logs):
+            if not whole.logs and (whole.base is not None or not whole.snapshots):
                 return None
             version = self._delta_version(relation, whole)
             base = Base(epoch, relation.path, version)
@@ -148,21 +149,21 @@ class Folder:
                 path=base.path,
                 version=base.version,
             )
-            self._unlist(tx, relation, base.epoch)
+            self._unlist(tx, relation)
         self.failpoint("fold.after_record")
 
-    def _unlist(self, tx: Statements, relation: Relation, epoch: Epoch) -> None:
+    def _unlist(self, tx: Statements, relation: Relation) -> None:
         """Drop from the list what neither the newest base nor an older pin needs."""
         bases = [row["epoch"] for row in tx.query("select_bases", relation=relation.id)]
         pins = [row["epoch"] for row in tx.query("select_pins", relation=relation.id)]
-        needed = min([epoch, *(p for p in pins if p < epoch)])
-        start = max((b for b in bases if b <= needed), default=None)
+        start = oldest_needed(bases, pins)
         if start is None:
             # Somebody still reads the table as it was before its first base.
             return
-        files = tx.query("select_files", relation=relation.id)
-        done = [f["id"] for f in files if f["epoch"] <= start or f["kind"] == "snapshot"]
-        tx.execute("unlist_files", files=done)
+        files = [DataFile.from_row(r) for r in tx.query("select_files", relation=relation.id)]
+        tx.execute("unlist_files", files=[f.id for f in folded(files, start)])
+        # Between two bases the log is gone now: an epoch there must not be read from the older.
+        tx.execute("delete_bases", relation=relation.id, before=start)
 
     def _require_term(self, tx: Statements) -> None:
         found = tx.query("lock_graph", graph=self.term.graph)[0]

@@ -1,40 +1,26 @@
 """Merge many log files of a relation into one: first `old`, last `new` per key.
 
-A merged range has no pin strictly inside, so every epoch somebody holds stays readable. The
-replacement is one transaction under the relation's row lock; if a file of the run was unlisted
-meanwhile (a fold took it), the merged file is left to the collector.
+A merged range has no pin and no base strictly inside, so every epoch somebody holds stays
+readable. The replacement is one transaction under the relation's row lock; if a file of the run
+was unlisted meanwhile (a fold took it), the merged file is left to the collector.
 
 Spark.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 from ops.barrier_worker.commit import list_file, open_attempt
-from ops.common.epoch import ZERO, Epoch
+from ops.common.epoch import ZERO
 from ops.common.errors import AttemptRetired
 from ops.common.ports import Failpoint, Lake, Store
 from ops.common.table.relation import DataFile, Relation, StagedFile
+from ops.common.table.retention import mergeable
 from ops.common.table.state_table import StateTable
 
 MAX_LOG_FILES = 16
-
-
-def mergeable(files: Sequence[DataFile], pins: Sequence[Epoch], base: Epoch) -> list[DataFile]:
-    """Return the longest run of log files after `base` with no pin strictly inside its range."""
-    logs = sorted((f for f in files if f.kind == "log" and f.after >= base), key=lambda f: f.epoch)
-    best: list[DataFile] = []
-    run: list[DataFile] = []
-    for file in logs:
-        if run and any(run[0].after < pin < file.epoch for pin in pins):
-            run = []
-        run.append(file)
-        if len(run) > len(best):
-            best = list(run)
-    return best
 
 
 @dataclass(frozen=True)
@@ -80,7 +66,9 @@ class LogMerger:
             tx.query("lock_relation", relation=relation.id)
             listed = {row["id"] for row in tx.query("select_files", relation=relation.id)}
             pins = [row["epoch"] for row in tx.query("select_pins", relation=relation.id)]
-            passed_over = any(run[0].after < pin < run[-1].epoch for pin in pins)
+            # A fold that ended meanwhile may have made a base and left these files listed.
+            bases = [row["epoch"] for row in tx.query("select_bases", relation=relation.id)]
+            passed_over = any(run[0].after < held < run[-1].epoch for held in [*pins, *bases])
             if passed_over or not all(f.id in listed for f in run):
                 tx.execute("fail_attempt", attempt=attempt.id)
                 return 0

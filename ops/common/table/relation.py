@@ -4,7 +4,8 @@
     read(E) = snapshot files    ⊕  log in (0, E]            before
 
 A log file covers (after, epoch]. One that lies across the base or across E makes E unreadable:
-it was merged away.
+it was merged away. So is an epoch before the oldest base, once the files that base was made from
+are no longer listed.
 
 Pure.
 """
@@ -27,6 +28,8 @@ class Relation:
     kind: str
     definition: str
     schema: Schema
+    origin: dict[str, Any] | None
+    """For a table, what its source's table was when it was bound: oid, identity, unselected."""
     vnode_count: int
     path: str
     graph: str
@@ -127,12 +130,21 @@ def contents_as_of(
     base = max((b for b in bases if b.epoch <= as_of), key=lambda b: b.epoch, default=None)
     start = base.epoch if base else ZERO
     logs = [f for f in files if f.kind == "log" and f.epoch > start and f.after < as_of]
-    if any(f.after < start or f.epoch > as_of for f in logs):
+    straddled = any(f.after < start or f.epoch > as_of for f in logs)
+    if straddled or (base is None and _folded_away(files, bases)):
         ends = [f.epoch for f in files if f.kind == "log"] + [b.epoch for b in bases]
         raise EpochGone(relation.name, as_of, nearest=min(ends, key=lambda e: abs(e - as_of)))
     # A base was made from all the snapshot files; before it, they are the base.
     snapshots = tuple(f for f in files if f.kind == "snapshot") if base is None else ()
     return Contents(relation, as_of, base, snapshots, tuple(logs))
+
+
+def _folded_away(files: Sequence[DataFile], bases: Sequence[Base]) -> bool:
+    """Say whether what the oldest base was made from (it is never nothing) is unlisted."""
+    oldest = min((b.epoch for b in bases), default=None)
+    if oldest is None:
+        return False
+    return not any(f.kind == "snapshot" or f.epoch <= oldest for f in files)
 
 
 def changed_files(

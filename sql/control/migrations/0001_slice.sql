@@ -70,6 +70,7 @@ CREATE TABLE relations (
     version int NOT NULL DEFAULT 1,
     definition text NOT NULL,
     schema jsonb NOT NULL,
+    origin jsonb,
     vnode_count int NOT NULL,
     path text NOT NULL,
     graph text NOT NULL REFERENCES graphs (id),

@@ -1,0 +1,197 @@
+"""The `tidegate` command.
+
+Each word opens what it needs, calls one function, and prints what came of it. A user's mistake is
+one sentence on stderr and exit code 2; what went wrong on the way is one sentence and exit code 1.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from importlib.metadata import PackageNotFoundError, version
+
+from ops.common.errors import ConfigError, TidegateError
+from resources.errors import ConfigError as ResourceConfigError
+from resources.errors import ResourceError
+from resources.settings import Settings, load_settings
+
+Command = Callable[[argparse.Namespace, Settings], int]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    arguments = _parser().parse_args(argv)
+    command: Command = arguments.command
+    try:
+        return command(arguments, load_settings())
+    except (TidegateError, ResourceError) as error:
+        print(f"tidegate: {error}", file=sys.stderr)
+        return 2 if isinstance(error, ConfigError | ResourceConfigError) else 1
+    except KeyboardInterrupt:
+        print("tidegate: interrupted", file=sys.stderr)
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="tidegate",
+        description="Consistent CDC backfills and incremental materialized views, "
+        "on Dagster and Spark.",
+        epilog="New here? Run `tidegate demo`.",
+    )
+    parser.add_argument("--version", action="version", version=_version())
+    words = parser.add_subparsers(metavar="COMMAND", required=True)
+
+    def word(name: str, command: Command, summary: str) -> argparse.ArgumentParser:
+        added = words.add_parser(name, help=summary, description=summary)
+        added.set_defaults(command=command)
+        return added
+
+    word(
+        "demo", _demo, "a shop of 1 M orders, filled while it is written to, and checked"
+    ).add_argument("--rows", type=int, default=1_000_000, help="how many orders (default 1000000)")
+
+    up = word("up", _up, "the Dagster UI and daemon with everything they need, until Ctrl-C")
+    up.add_argument("--port", type=int, default=3000, help="of the UI (default 3000)")
+    up.add_argument("--host", default="127.0.0.1", help="of the UI (default 127.0.0.1)")
+    up.add_argument("--read-only", action="store_true", help="a UI that launches nothing")
+
+    plan = word("plan", _plan, "what the definitions would create, change or drop")
+    plan.add_argument("--apply", action="store_true", help="do it")
+
+    run = word("run", _run, "one pipeline, all in this process, without a daemon")
+    run.add_argument("pipeline")
+    how_long = run.add_mutually_exclusive_group()
+    how_long.add_argument(
+        "--until", choices=["caught-up"], help="end once all is live, in step and flushed"
+    )
+    how_long.add_argument("--for", dest="seconds", type=_seconds, help="end after, e.g. 60s or 10m")
+
+    backfill = word("backfill", _backfill, "fill one table or view, or some of its vnodes")
+    backfill.add_argument("relation")
+    backfill.add_argument("--vnodes", type=_vnodes, help="a..b, both included (default: all)")
+
+    status = word("status", _status, "where every table and view is")
+    status.add_argument("--json", action="store_true", help="for programs")
+    status.add_argument("--watch", action="store_true", help="until Ctrl-C")
+
+    flush = word("flush", _flush, "wait until all that the sources hold now is committed")
+    flush.add_argument("pipeline")
+
+    read = word("read", _read, "print a table or view as of an epoch")
+    read.add_argument("relation")
+    read.add_argument("--as-of", help="an epoch's number or an ISO time (default: the newest)")
+    read.add_argument("--limit", type=int, default=20, help="rows to print (default 20)")
+    read.add_argument("--format", choices=["table", "csv", "json"], default="table")
+
+    word("doctor", _doctor, "is everything set up right: Java, disk, sources?")
+
+    test = word("test", _test, "run the tests; `test fast` only those without Spark")
+    test.add_argument("tier", nargs="?", choices=["fast", "all"], default="all")
+    test.add_argument("rest", nargs=argparse.REMAINDER, help="passed on to pytest")
+
+    bench = word("bench", _bench, "measure, beside a peer, in one run")
+    bench.add_argument("what", choices=["tick"])
+    bench.add_argument("--rows", type=int, default=1_000_000)
+    bench.add_argument("--json", help="also write the figures to this file")
+    return parser
+
+
+def _demo(arguments: argparse.Namespace, settings: Settings) -> int:
+    from orchestration.demo import demo
+
+    return demo(settings, rows=arguments.rows)
+
+
+def _up(arguments: argparse.Namespace, settings: Settings) -> int:
+    from orchestration.up import up
+
+    return up(settings, port=arguments.port, host=arguments.host, read_only=arguments.read_only)
+
+
+def _plan(arguments: argparse.Namespace, settings: Settings) -> int:
+    from orchestration.commands import plan
+
+    return plan(settings, apply=arguments.apply)
+
+
+def _run(arguments: argparse.Namespace, settings: Settings) -> int:
+    from orchestration.commands import run
+
+    caught_up = arguments.until == "caught-up"
+    return run(settings, arguments.pipeline, until_caught_up=caught_up, seconds=arguments.seconds)
+
+
+def _backfill(arguments: argparse.Namespace, settings: Settings) -> int:
+    from orchestration.commands import backfill
+
+    return backfill(settings, arguments.relation, vnodes=arguments.vnodes)
+
+
+def _status(arguments: argparse.Namespace, settings: Settings) -> int:
+    from orchestration.commands import status
+
+    return status(settings, as_json=arguments.json, watch=arguments.watch)
+
+
+def _flush(arguments: argparse.Namespace, settings: Settings) -> int:
+    from orchestration.commands import flush
+
+    return flush(settings, arguments.pipeline)
+
+
+def _read(arguments: argparse.Namespace, settings: Settings) -> int:
+    from orchestration.commands import read
+
+    return read(
+        settings,
+        arguments.relation,
+        as_of=arguments.as_of,
+        limit=arguments.limit,
+        form=arguments.format,
+    )
+
+
+def _doctor(arguments: argparse.Namespace, settings: Settings) -> int:
+    from orchestration.doctor import doctor
+
+    return doctor(settings)
+
+
+def _test(arguments: argparse.Namespace, settings: Settings) -> int:
+    import pytest
+
+    selected = ["-m", "not spark and not system"] if arguments.tier == "fast" else []
+    return int(pytest.main(["--rootdir", str(settings.root), *selected, *arguments.rest]))
+
+
+def _bench(arguments: argparse.Namespace, settings: Settings) -> int:
+    from tests.bench.tick import bench_tick
+
+    return bench_tick(settings, rows=arguments.rows, json_path=arguments.json)
+
+
+def _seconds(text: str) -> float:
+    units = {"s": 1, "m": 60, "h": 3600}
+    number, unit = (text[:-1], text[-1]) if text[-1:] in units else (text, "s")
+    try:
+        return float(number) * units[unit]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no duration; write 60s, 10m or 2h") from None
+
+
+def _vnodes(text: str) -> range:
+    first, _, last = text.partition("..")
+    try:
+        return range(int(first), int(last or first) + 1)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no range; write 0..3") from None
+
+
+def _version() -> str:
+    try:
+        return f"tidegate {version('tidegate')}"
+    except PackageNotFoundError:
+        return "tidegate (from its folder)"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,103 @@
+"""The deployment and Spark as Dagster resources: opened by the first who asks, once per process.
+
+A code server asks on every sensor tick, so that what is open stays open until the process ends:
+the embedded Postgres would otherwise be started and stopped every five seconds.
+"""
+
+import threading
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from multiprocessing.util import Finalize
+from typing import Any
+
+import dagster as dg
+from dagster_pyspark import LazyPySparkResource
+from pyspark.sql import SparkSession
+
+from ops.barrier_worker.lease import Term
+from orchestration.deployment import Deployment, open_deployment
+from orchestration.keys import GRAPH_TAG, TERM_TAG, run_owner
+from resources.settings import Settings, load_settings
+from resources.spark import close_session, open_session
+
+
+class SparkResource(LazyPySparkResource):
+    """dagster-pyspark's lazy session with Tidegate's settings; starts nothing before it is used."""
+
+    spark_config: dict[str, Any] = {}  # noqa: RUF012  (a pydantic field)
+    """Further Spark settings; they win over those of TIDEGATE_SPARK_CONF."""
+
+    def _init_session(self) -> None:
+        if self._spark_session is None:
+            settings = load_settings()
+            conf = {**settings.spark_conf, **{k: str(v) for k, v in self.spark_config.items()}}
+            self._spark_session = open_session(replace(settings, spark_conf=conf), "tidegate")
+            _processes.closing(self._spark_session)
+
+
+class DeploymentResource(dg.ConfigurableResource):
+    """Control store, lake and definitions, as the environment's TIDEGATE_* variables say."""
+
+    spark: dg.ResourceDependency[SparkResource]
+
+    def open(self) -> Deployment:
+        """Return the deployment of this process; the first call opens it."""
+        return _processes.deployment(load_settings())
+
+    def of_run(
+        self, context: dg.OpExecutionContext | dg.AssetExecutionContext, graph: str
+    ) -> tuple[Deployment, str]:
+        """Return the deployment for a run that works on `graph`, and the run's name as an owner.
+
+        The term it gets is written on the run, so that the sensor can tell when it is over.
+        """
+        run_id, instance = context.run_id, context.instance
+
+        def on_lease(owner: str, term: Term) -> None:
+            if term.graph == graph:
+                instance.add_run_tags(run_id, {GRAPH_TAG: graph, TERM_TAG: str(term.term)})
+
+        opened = replace(
+            self.open(),
+            open_spark=lambda settings: self.spark.spark_session,
+            on_lease=on_lease,
+            _spark=None,
+            _spark_lock=threading.Lock(),
+        )
+        return opened, run_owner(run_id)
+
+
+class _Opened:
+    """What this process has open, by what it was opened with; closed when the process ends."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._stack = ExitStack()
+        self._deployments: dict[tuple[object, ...], Deployment] = {}
+        # Unlike atexit, it also runs in the processes that Dagster starts for its runs.
+        Finalize(self, self.close, exitpriority=100)
+
+    def deployment(self, settings: Settings) -> Deployment:
+        key = (settings.home, settings.lake, settings.pipelines, settings.control_dsn)
+        with self._lock:
+            if key not in self._deployments:
+                self._deployments[key] = self._stack.enter_context(open_deployment(settings))
+            return self._deployments[key]
+
+    def closing(self, spark: SparkSession) -> None:
+        with self._lock:
+            self._stack.callback(_close_quietly, spark)
+
+    def close(self) -> None:
+        with self._lock:
+            self._deployments.clear()
+            self._stack.close()
+
+
+def _close_quietly(spark: SparkSession) -> None:
+    # The process ends: a server that is gone already has let go of the session, too.
+    with suppress(Exception):
+        close_session(spark)
+
+
+_processes = _Opened()

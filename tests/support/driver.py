@@ -1,0 +1,302 @@
+"""A process that runs a pipeline as a user would, and may be killed or stopped on the way.
+
+    start(job) -> Child       in the test; the child is forked from a server that has imported all
+
+    <owner>.settled           written by the child once every table and view is live
+    <owner>.go                written by the test when the source has come to rest
+    <owner>.epoch             written by the child: the epoch of its last flush
+    <owner>.out               all it printed
+    failpoint                 written on arrival at the armed failpoint: its name
+
+Spark and Postgres are the shared servers, so the child is nothing but the driver.
+"""
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+import pyspark.sql.connect.session  # noqa: F401  (before the fork, or each child pays for it)
+
+from ops.backfill.failpoints import kill_at, no_failpoint
+from ops.backfill.progress import PipelineProgress, pipeline_progress
+from ops.common.errors import Fenced
+from ops.common.ports import Failpoint
+from orchestration import running
+from orchestration.deployment import Deployment, open_deployment
+from resources.settings import Settings
+from tests.support.pipeline import PIPELINE
+
+NOTE = "failpoint"
+FENCED, NEVER_DIED = 4, 5
+_context = multiprocessing.get_context("forkserver")
+_context.set_forkserver_preload([__name__])
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a child does. The steps come in this order; those that are left out are skipped."""
+
+    settings: Settings
+    owner: str
+    steps: tuple[str, ...] = ("stream", "table", "view", "settle", "rest", "collect")
+    tables: tuple[str, ...] = ("orders",)
+    views: tuple[str, ...] = ("revenue",)
+    failpoint: str | None = None
+    once_settled: bool = False
+    """Arm the failpoint only when all is live: its first passings are let through."""
+    stop_there: bool = False
+    """SIGSTOP instead of SIGKILL: the process becomes a zombie that may be woken."""
+    max_log_files: int = 16
+
+
+class Child:
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.process: BaseProcess = _context.Process(target=main, args=(job,), name=job.owner)
+        self.process.start()
+
+    @property
+    def output(self) -> str:
+        path = self.file("out")
+        return path.read_text() if path.exists() else ""
+
+    def file(self, kind: str) -> Path:
+        return self.job.settings.home / f"{self.job.owner}.{kind}"
+
+    def wait(self, seconds: float = 90) -> int:
+        """Return the exit code, negative for a signal; kill it and fail when it takes too long."""
+        self.process.join(seconds)
+        code = self.process.exitcode
+        if code is None:
+            self.kill()
+            raise AssertionError(f"{self.job.owner} goes on for {seconds} s\n{self.output}")
+        return code
+
+    def await_file(self, path: Path, seconds: float = 90) -> None:
+        """Return once the child has written `path`; fail if it ends without."""
+        deadline = time.monotonic() + seconds
+        while not path.exists():
+            ended = self.process.exitcode is not None
+            assert path.exists() or not ended, f"{self.job.owner} ended\n{self.output}"
+            if time.monotonic() > deadline:
+                self.kill()
+                raise AssertionError(f"no {path.name} within {seconds} s\n{self.output}")
+            time.sleep(0.02)
+
+    def finish(self) -> int:
+        """Let a child that waits for it come to rest; return the epoch that holds everything."""
+        self.await_file(self.file("settled"))
+        self.file("go").touch()
+        code = self.wait()
+        assert code == 0, f"{self.job.owner} ended with {code}\n{self.output}"
+        return int(self.file("epoch").read_text())
+
+    def signal(self, number: int) -> None:
+        pid = self.process.pid
+        assert pid is not None
+        os.kill(pid, number)
+
+    def kill(self) -> None:
+        if self.process.exitcode is None:
+            self.process.kill()
+        self.process.join()
+
+
+def start(job: Job) -> Child:
+    return Child(job)
+
+
+def main(job: Job) -> None:
+    home = job.settings.home
+    out = os.open(home / f"{job.owner}.out", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    os.dup2(out, 1)
+    os.dup2(out, 2)
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    code = 0
+    try:
+        with open_deployment(job.settings) as deployment:
+            Driver(job, deployment).run()
+        if job.failpoint is not None:
+            print(f"never came to {job.failpoint}")
+            code = NEVER_DIED
+    except Fenced as error:
+        traceback.print_exc()
+        print(f"{type(error).__name__}: {error}")
+        code = FENCED
+    except BaseException:
+        traceback.print_exc()
+        code = 1
+    sys.stdout.flush()
+    # Whatever threads are left would only delay the end.
+    os._exit(code)
+
+
+class Driver:
+    def __init__(self, job: Job, deployment: Deployment) -> None:
+        self.job, self.deployment = job, deployment
+        self.armed = threading.Event()
+        if not job.once_settled:
+            self.armed.set()
+        deployment.failpoint = self._failpoint()
+        deployment.max_log_files = job.max_log_files
+        self.over = threading.Event()
+        self.failure: BaseException | None = None
+        self.started = time.monotonic()
+
+    def run(self) -> None:
+        steps: dict[str, Callable[[], None]] = {
+            "stream": self._stream,
+            "table": self._tables,
+            "view": self._views,
+            "settle": self._settle,
+            "merge": self._await_merge,
+            "fold": self._folds,
+            "rest": self._rest,
+            "collect": self._collect,
+        }
+        assert set(self.job.steps) <= steps.keys(), self.job.steps
+        running.ensure_applied(self.deployment, self.deployment.pipeline(PIPELINE))
+        self.deployment.store.execute("grant_barriers", pipeline=PIPELINE, seconds=1000)
+        for name, step in steps.items():
+            if name in self.job.steps:
+                self._say(name)
+                step()
+        self._end_stream()
+        self._say("done")
+
+    def _failpoint(self) -> Failpoint:
+        job = self.job
+        if job.failpoint is None:
+            return no_failpoint
+        note = job.settings.home / NOTE
+        hit = _stop_at(job.failpoint, note) if job.stop_there else kill_at(job.failpoint, note)
+
+        def failpoint(name: str) -> None:
+            (hit if self.armed.is_set() else no_failpoint)(name)
+
+        return failpoint
+
+    def _stream(self) -> None:
+        def run() -> None:
+            try:
+                running.stream(
+                    self.deployment,
+                    PIPELINE,
+                    owner=self.job.owner,
+                    until=self.over.is_set,
+                    tell=self._say,
+                    wait_s=30,
+                )
+            except BaseException as error:
+                self.failure = error
+
+        self.thread = threading.Thread(target=run, name="stream", daemon=True)
+        self.thread.start()
+        self.deployment.spark()
+
+    def _tables(self) -> None:
+        for table in self.job.tables:
+            vnodes = range(4)
+            for _ in running.backfill_table(
+                self.deployment,
+                PIPELINE,
+                table,
+                vnodes,
+                owner=self.job.owner,
+                tell=self._say,
+                wait_s=30,
+            ):
+                self._check()
+
+    def _views(self) -> None:
+        for view in self.job.views:
+            for _ in running.backfill_view(
+                self.deployment,
+                PIPELINE,
+                view,
+                range(16),
+                owner=self.job.owner,
+                tell=self._say,
+                wait_s=30,
+            ):
+                self._check()
+
+    def _settle(self) -> None:
+        self._await(lambda: self._progress().settled)
+        self._say([(r.name, r.state, r.why) for r in self._progress().relations])
+        self._file("settled").touch()
+        self.armed.set()
+
+    def _await_merge(self) -> None:
+        self._await(lambda: bool(self._unlisted()))
+
+    def _folds(self) -> None:
+        """Two folds with changes between them, both while the stream runs."""
+        self._say(running.fold(self.deployment, PIPELINE, owner=self.job.owner))
+        running.flush(self.deployment, PIPELINE)
+        self._say(running.fold(self.deployment, PIPELINE, owner=self.job.owner))
+
+    def _rest(self) -> None:
+        self._await(self._file("go").exists)
+        self._file("epoch").write_text(str(running.flush(self.deployment, PIPELINE)))
+        self._check()
+
+    def _collect(self) -> None:
+        # Nobody reads any more: there is no need for a grace.
+        self._end_stream()
+        self._say(running.collect(self.deployment, PIPELINE, unlisted_s=0))
+
+    def _end_stream(self) -> None:
+        self.over.set()
+        if "stream" in self.job.steps:
+            self.thread.join()
+        self._check()
+
+    def _await(self, condition: Callable[[], bool]) -> None:
+        while not condition():
+            self._check()
+            time.sleep(0.02)
+
+    def _check(self) -> None:
+        if self.failure is not None:
+            raise self.failure
+
+    def _progress(self) -> PipelineProgress:
+        return pipeline_progress(self.deployment.store, PIPELINE)
+
+    def _unlisted(self) -> list[dict[str, object]]:
+        return self.deployment.store.query(
+            "select_removable_files", pipeline=PIPELINE, grace_seconds=0
+        )
+
+    def _file(self, kind: str) -> Path:
+        return self.job.settings.home / f"{self.job.owner}.{kind}"
+
+    def _say(self, what: object) -> None:
+        print(f"{time.monotonic() - self.started:6.2f} {what}")
+
+
+def _stop_at(armed: str, note: Path) -> Failpoint:
+    stopped = threading.Event()
+
+    def failpoint(name: str) -> None:
+        no_failpoint(name)
+        if name == armed and not stopped.is_set():
+            stopped.set()
+            note.write_text(name)
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+    return failpoint
+
+
+def restarted(job: Job, owner: str) -> Job:
+    """Return the same job for a process that comes after, with nothing armed."""
+    return replace(job, owner=owner, failpoint=None, once_settled=False, stop_there=False)
