@@ -1,9 +1,9 @@
 """The one place where an error of ours becomes a Dagster decision.
 
-    transient, of either tree              tried again, three times
-    ConsistencyError, Fenced               stop: running again gives the same answer
-    ConfigError, of either tree            stop: somebody has to change something first
-    anything else                          a bug: let through as it is
+transient, of either tree              tried again, three times
+ConsistencyError, Fenced               stop: running again gives the same answer
+ConfigError, of either tree            stop: somebody has to change something first
+anything else                          a bug: let through as it is
 """
 
 from collections.abc import Iterator

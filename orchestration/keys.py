@@ -1,6 +1,6 @@
 """Every name Dagster sees: asset keys, op and job names, pools, tags.
 
-    shop/orders/cdc_backfill -> shop/orders -> shop/revenue/snapshot_backfill -> shop/revenue
+shop/orders/cdc_backfill -> shop/orders -> shop/revenue/snapshot_backfill -> shop/revenue
 """
 
 import dagster as dg

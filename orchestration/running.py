@@ -37,10 +37,12 @@ from ops.planner.apply import (
     maintenance_graph,
     state_name,
 )
-from ops.planner.plan import PipelinePlan, ViewPlan
+from ops.planner.plan import PipelinePlan, SourcePlan, ViewPlan
 from orchestration.deployment import Deployment
+from resources.control_store import ControlStore
 from resources.pages import SparkPages
-from resources.postgres_slot import SlotReader
+from resources.postgres import PostgresSource
+from resources.postgres_slot import SlotInUse, SlotReader
 from resources.spark import new_session
 
 Tell = Callable[[str], None]
@@ -61,6 +63,7 @@ def prepare(deployment: Deployment, plan: PipelinePlan, *, tell: Tell) -> None:
             source,
             [t for t in plan.tables if t.source == source.name],
             on_wait=lambda who: tell(f"waiting for transactions that began earlier: {who}"),
+            clock=deployment.clock,
             failpoint=deployment.failpoint,
         )
 
@@ -104,8 +107,11 @@ def stream(
         while True:
             started = keeper.term.committed
             try:
-                _stream_once(deployment, plan, keeper, owner=owner, until=until)
-                return
+                plan = deployment.pipeline(pipeline)
+                if _stream_once(deployment, plan, keeper, owner=owner, until=until):
+                    return
+                tell(f"{pipeline} has new relations; taking them in")
+                keeper.term = replace(keeper.term, committed=_committed(deployment, pipeline))
             except Exception as error:
                 committed = _committed(deployment, keeper.term.graph)
                 failures = 1 if committed > started else failures + 1
@@ -124,7 +130,7 @@ def _stream_once(
     *,
     owner: str,
     until: Callable[[], bool],
-) -> None:
+) -> bool:
     worker = BarrierWorker(
         plan.name,
         keeper.term.graph,
@@ -136,7 +142,7 @@ def _stream_once(
     )
     with ExitStack() as stack:
         graph = _main_graph(deployment, plan, worker, owner=owner, stack=stack)
-        worker.run(graph, until=until)
+        return worker.run(graph, until=until)
 
 
 def _main_graph(
@@ -149,6 +155,9 @@ def _main_graph(
 ) -> PipelineGraph:
     store = deployment.store
     relations = relations_of(store, plan.name)
+    store.execute(
+        "bind_relations", term=worker.keeper.term.term, relations=[r.id for r in relations]
+    )
     views = {r.name: r for r in relations if r.kind == "view"}
     terms: dict[str, Term] = {
         name: take_over(store, view.graph, owner=owner)
@@ -174,8 +183,7 @@ def _main_graph(
     for source_plan in plan.sources:
         source = deployment.source(source_plan)
         lsn = committed_position(store, source, source_plan)
-        reader = stack.enter_context(SlotReader(source))
-        reader.start(source_plan.slot, source_plan.publication, lsn)
+        reader = stack.enter_context(_start_reader(source, source_plan, lsn))
         sources[source_plan.name] = SourceExecutor(
             pipeline=plan.name,
             source=source_plan.name,
@@ -200,6 +208,20 @@ def _main_graph(
         terms,
         maintain=lambda epoch: _merge_logs(deployment, plan.name, worker),
     )
+
+
+def _start_reader(source: PostgresSource, plan: SourcePlan, lsn: int) -> SlotReader:
+    """Return the slot's reader; a reader whose term is over and that hangs is disconnected."""
+    reader = SlotReader(source)
+    try:
+        reader.start(plan.slot, plan.publication, lsn)
+    except SlotInUse:
+        # We hold the lease: a reader that hangs has lost it, and one that lives is somebody else's.
+        reader.close()
+        source.disconnect_reader(plan.slot)
+        reader = SlotReader(source)
+        reader.start(plan.slot, plan.publication, lsn)
+    return reader
 
 
 def _epoch_of_view(terms: dict[str, Term], view: str) -> Epoch:
@@ -321,6 +343,10 @@ def backfill_view(
         raise UnknownRelation(view, [v.name for v in plan.views])
     ensure_applied(deployment, plan)
     relations = relations_of(deployment.store, pipeline)
+    if (relation := find_relation(relations, view)).in_step:
+        # The main graph moves it now: a new term here would end the stream run's.
+        yield from finished_vnodes(deployment.store, relation.id, vnodes)
+        return
     executor = view_executor(deployment, view_plan, relations)
     with lease(deployment, executor.output.graph, owner=owner, wait_s=wait_s) as keeper:
         backfill = SnapshotBackfillExecutor(
@@ -332,6 +358,14 @@ def backfill_view(
             keeper,
         )
         yield from backfill.run(vnodes)
+
+
+def finished_vnodes(
+    store: ControlStore, relation: int, vnodes: Collection[int]
+) -> Iterator[VnodeRead]:
+    for row in store.query("select_vnode_progress", relation=relation):
+        if row["vnode"] in vnodes and row["is_finished"]:
+            yield VnodeRead(row["vnode"], row["row_count"])
 
 
 def fold(deployment: Deployment, pipeline: str, *, owner: str) -> dict[str, Epoch]:
@@ -373,8 +407,17 @@ def collect(deployment: Deployment, pipeline: str, *, unlisted_s: float | None =
     return collector.collect(pipeline, unlisted_s=unlisted_s)
 
 
-def flush(deployment: Deployment, pipeline: str, *, timeout_s: float = 120.0) -> Epoch:
-    """Ask for a checkpoint that holds all the source has committed by now; wait for it."""
+def flush(
+    deployment: Deployment,
+    pipeline: str,
+    *,
+    timeout_s: float = 120.0,
+    check: Callable[[], None] = lambda: None,
+) -> Epoch:
+    """Ask for a checkpoint that holds all the source has committed by now; wait for it.
+
+    `check` is called meanwhile and may raise what makes waiting useless.
+    """
     store = deployment.store
     command = store.query("insert_command", pipeline=pipeline, kind="flush")[0]["id"]
     deadline = time.monotonic() + timeout_s
@@ -382,6 +425,7 @@ def flush(deployment: Deployment, pipeline: str, *, timeout_s: float = 120.0) ->
         done = store.query("select_command", command=command)[0]["done_epoch"]
         if done is not None:
             return Epoch(done)
+        check()
         time.sleep(0.05)
     raise NobodyAnswers(pipeline, timeout_s)
 

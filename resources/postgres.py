@@ -135,6 +135,22 @@ class PostgresSource(Link):
         with self.session() as session:
             return _slot(session, name)
 
+    def disconnect_reader(self, name: str, *, silent_s: float = 10, timeout_s: float = 20) -> None:
+        """End the connection that reads the slot once it has been silent; a live one stays.
+
+        Our readers speak every few seconds whatever they do, so that a silent one hangs.
+        """
+        deadline = time.monotonic() + timeout_s
+        with self.session() as session:
+            while (state := _slot(session, name)) is not None and state.active:
+                session.rows("disconnect_reader", pid=state.active_pid, seconds=silent_s)
+                if time.monotonic() > deadline:
+                    raise SourceBusy(
+                        f"slot {name} is being read by another live process (server process "
+                        f"{state.active_pid}); stop it, or give this source another slot.name"
+                    )
+                time.sleep(POLL_SECONDS)
+
     def drop_slot(self, name: str) -> None:
         """Drop the slot if it is there; refused while somebody reads it."""
         with self.session() as session:

@@ -104,7 +104,8 @@ class PipelineGraph:
                 self.terms[output.view] = Term(term.graph, term.term, moved, term.generation)
         self.maintain(completed.barrier.epoch.prev)
 
-    def close(self) -> None:
+    def finish(self) -> None:
+        """Confirm the last commit, after which no barrier comes."""
         for source in self.sources.values():
             source.finish()
 

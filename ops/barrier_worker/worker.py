@@ -57,7 +57,7 @@ class MainGraph(Protocol):
     def take_in(self, views: tuple[str, ...]) -> None: ...
     def commit(self, completed: Completed) -> None: ...
     def after_commit(self, completed: Completed) -> None: ...
-    def close(self) -> None: ...
+    def finish(self) -> None: ...
 
 
 @dataclass
@@ -72,8 +72,11 @@ class BarrierWorker:
     committed: Epoch = ZERO
     _threads: list[threading.Thread] = field(default_factory=list)
 
-    def run(self, graph: MainGraph, *, until: Callable[[], bool] = lambda: False) -> None:
-        """Make barriers until a stop is commanded or `until` says so; the last one stops all."""
+    def run(self, graph: MainGraph, *, until: Callable[[], bool] = lambda: False) -> bool:
+        """Make barriers until a stop is commanded or `until` says so; the last one stops all.
+
+        Returns False when a relation was added meanwhile: the graph must be made anew with it.
+        """
         actors = graph.actors()
         manager = LocalBarrierManager(self.graph, tuple(a.actor for a in actors))
         state = ManagedBarrierState(self.graph, frozenset(manager.actors))
@@ -85,7 +88,11 @@ class BarrierWorker:
             while True:
                 self.keeper.check()
                 self._raise_failure(manager)
-                pending = self.store.query("select_pending", pipeline=self.pipeline)[0]
+                pending = self.store.query(
+                    "select_pending", pipeline=self.pipeline, term=self.keeper.term.term
+                )[0]
+                if pending["rebind"]:
+                    return False
                 stopping = pending["stop"] or until()
                 commands, rejoining = tuple(pending["commands"]), tuple(pending["rejoining"])
                 kind = Schedule(pending["interval_ms"] / 1000, self.idle_s).due(
@@ -106,12 +113,12 @@ class BarrierWorker:
                 self.committed = completed.barrier.epoch.prev
                 graph.after_commit(completed)
                 if stopping:
-                    return
+                    graph.finish()
+                    return True
         finally:
             manager.close()
             for thread in self._threads:
                 thread.join(timeout=30)
-            graph.close()
 
     def _barrier(
         self,
@@ -128,8 +135,12 @@ class BarrierWorker:
             self.store, self.graph, self.keeper.term.term, f"{self.pipeline}/_stream"
         )
         barrier = Barrier(pair, kind, mutation, attempt)
-        self._inject(state, manager, barrier)
-        outputs = self._await_collected(state, manager, barrier)
+        try:
+            self._inject(state, manager, barrier)
+            outputs = self._await_collected(state, manager, barrier)
+        except Exception:
+            self.store.execute("fail_attempt", attempt=attempt.id)
+            raise
         return Completed(barrier, self.committed, self.keeper.term.term, outputs, commands)
 
     def _inject_initial(self, state: ManagedBarrierState, manager: LocalBarrierManager) -> None:

@@ -6,6 +6,10 @@ SELECT pipelines.interval_ms,
         WHERE pipeline = %(pipeline)s AND done_epoch IS NULL ORDER BY id
     ) AS commands,
     EXISTS (
+        SELECT FROM relations
+        WHERE pipeline = %(pipeline)s AND bound_term IS DISTINCT FROM %(term)s
+    ) AS rebind,
+    EXISTS (
         SELECT FROM commands
         WHERE pipeline = %(pipeline)s AND done_epoch IS NULL AND kind = 'stop'
     ) AS stop,

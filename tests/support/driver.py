@@ -11,6 +11,7 @@
 Spark and Postgres are the shared servers, so the child is nothing but the driver.
 """
 
+import faulthandler
 import multiprocessing
 import os
 import signal
@@ -260,9 +261,13 @@ class Driver:
             self.thread.join()
         self._check()
 
-    def _await(self, condition: Callable[[], bool]) -> None:
+    def _await(self, condition: Callable[[], bool], seconds: float = 60) -> None:
+        deadline = time.monotonic() + seconds
         while not condition():
             self._check()
+            if time.monotonic() > deadline:
+                faulthandler.dump_traceback()
+                raise AssertionError(f"it did not happen within {seconds} s: {self._progress()}")
             time.sleep(0.02)
 
     def _check(self) -> None:

@@ -14,12 +14,17 @@ from typing import Any
 
 from ops.backfill.cdc.offset import PostgresOffset, lsn_to_str, parse_offset, serialize_offset
 from ops.backfill.cdc.ports import Source
-from ops.common.errors import SlotAhead, SlotGone, SourceReplaced
-from ops.common.ports import Failpoint, Store
+from ops.common.errors import SlotAhead, SlotGone, SourceReplaced, TransientError
+from ops.common.ports import Clock, Failpoint, Store
 from ops.common.table.relation import relations_of
 from ops.planner.plan import SourcePlan, TablePlan
 
 WAIT_SECONDS = 3600.0
+BIND_SECONDS = 120.0
+
+
+class StreamDoesNotAnswer(TransientError):
+    """A running stream did not take in a new table; nothing was published."""
 
 
 def prepare_source(
@@ -29,6 +34,7 @@ def prepare_source(
     tables: Sequence[TablePlan],
     *,
     on_wait: Callable[[str], None],
+    clock: Clock,
     failpoint: Failpoint,
 ) -> None:
     with store.lock(f"prepare {plan.pipeline}/{plan.name}"):
@@ -38,6 +44,7 @@ def prepare_source(
         fresh = stored["identity"] is None
         if not fresh and not any(r.state == "Waiting" for r in relations):
             return
+        _await_bound(store, plan.pipeline, clock)
         failpoint("prepare.before_publication")
         external = [(t.external_schema, t.external_table) for t in tables]
         source.ensure_publication(plan.publication, external)
@@ -56,6 +63,22 @@ def prepare_source(
                 identity=identity,
                 offset=json.loads(serialize_offset(PostgresOffset(start))),
             )
+
+
+def _await_bound(store: Store, pipeline: str, clock: Clock) -> None:
+    """Wait until a running stream takes the new tables' changes: only then may they be published.
+
+    A stream that starts later reads the relations after it has its lease, and so knows them.
+    """
+    deadline = clock.monotonic() + BIND_SECONDS
+    while unbound := store.query("select_unbound_tables", pipeline=pipeline):
+        if clock.monotonic() > deadline:
+            names = ", ".join(row["name"] for row in unbound)
+            raise StreamDoesNotAnswer(
+                f"the stream run of {pipeline} did not take in {names} for {BIND_SECONDS:.0f} s; "
+                "restart it"
+            )
+        clock.sleep(0.1)
 
 
 def committed_position(store: Store, source: Source, plan: SourcePlan) -> int:

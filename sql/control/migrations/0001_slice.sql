@@ -80,8 +80,11 @@ CREATE TABLE relations (
     live_since bigint,
     snapshot_epoch bigint,
     in_step boolean NOT NULL DEFAULT false,
+    bound_term bigint,
     UNIQUE (pipeline, name, version)
 );
+COMMENT ON COLUMN relations.bound_term IS
+    'term of the main graph that takes this relation''s changes; a table is published after that';
 
 CREATE TABLE files (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

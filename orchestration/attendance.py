@@ -1,0 +1,111 @@
+"""Somebody must run a pipeline's stream for a flush to be answered or a table to go live.
+
+With the barrier sensor on, a stream run does, and this waits for it. Where nobody grants barriers
+(`dagster asset materialize` without a daemon), the run itself is the stream for as long as it
+needs one.
+"""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ops.common.epoch import Epoch
+from ops.common.errors import ConfigError, LeaseHeld
+from ops.common.table.relation import find_relation, relations_of
+from ops.planner.apply import main_graph
+from ops.planner.plan import ViewPlan
+from orchestration import running
+from orchestration.deployment import Deployment
+
+GRANT_SECONDS = 15.0
+LOOK_SECONDS = 0.5
+FLUSH_SECONDS = 600.0
+
+
+class UpstreamNotFilled(ConfigError):
+    def __init__(self, view: ViewPlan, state: str) -> None:
+        super().__init__(
+            f"{view.upstream}, which {view.name} reads, is {state} and nobody is filling it; "
+            f"materialize all partitions of {view.pipeline}/{view.upstream}/cdc_backfill first"
+        )
+
+
+class Attendance:
+    """Whether this run has to be the stream, and what became of it."""
+
+    def __init__(self) -> None:
+        self.leaving = threading.Event()
+        self.error: BaseException | None = None
+
+    def check(self) -> None:
+        if self.error is not None:
+            raise self.error
+
+
+@contextmanager
+def attended(
+    deployment: Deployment, pipeline: str, *, owner: str, tell: running.Tell
+) -> Iterator[Attendance]:
+    """For the time of the block, be the stream whenever nobody else is."""
+    running.ensure_applied(deployment, deployment.pipeline(pipeline))
+    attendance = Attendance()
+
+    def attend() -> None:
+        try:
+            while not attendance.leaving.wait(LOOK_SECONDS if _has_driver() else 0.0):
+                if not _has_driver():
+                    _stream(attendance)
+        except BaseException as error:
+            attendance.error = error
+
+    def _has_driver() -> bool:
+        held = deployment.store.query("select_graph", graph=main_graph(pipeline))[0]["seconds_left"]
+        return bool(held) or _is_granted(deployment, pipeline)
+
+    def _stream(attendance: Attendance) -> None:
+        tell(f"nobody runs the stream of {pipeline}: this run does meanwhile")
+        granting = threading.Thread(target=grant, name=f"{pipeline} grants", daemon=True)
+        granting.start()
+        try:
+            until = attendance.leaving.is_set
+            running.stream(deployment, pipeline, owner=owner, until=until, tell=tell)
+        except LeaseHeld:
+            return  # somebody was faster, which is as good
+
+    def grant() -> None:
+        grants = {"pipeline": pipeline, "seconds": GRANT_SECONDS}
+        while True:
+            deployment.store.execute("grant_barriers", **grants)
+            if attendance.leaving.wait(GRANT_SECONDS / 3):
+                return
+
+    thread = threading.Thread(target=attend, name=f"{pipeline} stream", daemon=True)
+    thread.start()
+    try:
+        yield attendance
+    finally:
+        attendance.leaving.set()
+        thread.join()
+    attendance.check()
+
+
+def flush_attended(
+    deployment: Deployment, pipeline: str, *, owner: str, tell: running.Tell
+) -> Epoch:
+    """Wait for a checkpoint of all that the sources hold now; make it, if nobody else does."""
+    with attended(deployment, pipeline, owner=owner, tell=tell) as attendance:
+        return running.flush(deployment, pipeline, timeout_s=FLUSH_SECONDS, check=attendance.check)
+
+
+def require_upstream_filled(deployment: Deployment, view: ViewPlan) -> None:
+    """Refuse to wait for a table that nobody fills."""
+    running.ensure_applied(deployment, deployment.pipeline(view.pipeline))
+    store = deployment.store
+    upstream = find_relation(relations_of(store, view.pipeline), view.upstream)
+    filling = store.query("select_graph", graph=upstream.graph)[0]["seconds_left"]
+    if upstream.state in ("Waiting", "Backfilling") and not filling:
+        raise UpstreamNotFilled(view, upstream.state)
+
+
+def _is_granted(deployment: Deployment, pipeline: str) -> bool:
+    return bool(deployment.store.query("select_pending", pipeline=pipeline)[0]["granted"])
