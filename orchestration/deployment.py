@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from ops.backfill.failpoints import kill_at, no_failpoint
 from ops.barrier_worker.lease import Term
-from ops.common.errors import UnknownRelation
+from ops.common.errors import ConfigError
 from ops.common.ports import Failpoint
 from ops.common.schema import Column, DataType, Schema
 from ops.common.table.merge import MAX_LOG_FILES
@@ -80,7 +80,8 @@ class Deployment:
     def pipeline(self, name: str) -> PipelinePlan:
         plans = self.pipelines()
         if name not in plans:
-            raise UnknownRelation(name, list(plans))
+            known = ", ".join(sorted(plans)) or f"no .sql file is in {self.settings.pipelines}"
+            raise ConfigError(f"no pipeline is called {name!r}; there are: {known}")
         return plans[name]
 
     def source(self, plan: SourcePlan) -> PostgresSource:

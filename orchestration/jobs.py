@@ -4,6 +4,8 @@ The stream run is an op job, not an asset job: as an asset it would stand in a c
 backfills. All run in-process: the work is in Spark.
 """
 
+from typing import TYPE_CHECKING
+
 import dagster as dg
 
 from ops.backfill.progress import pipeline_progress
@@ -25,6 +27,11 @@ from orchestration.keys import (
 from orchestration.metadata import flush_metadata
 from orchestration.opened import DeploymentResource
 from orchestration.streaming import stream_run
+
+if TYPE_CHECKING:
+    from dagster._core.definitions.unresolved_asset_job_definition import (
+        UnresolvedAssetJobDefinition,
+    )
 
 LEASE_WAIT_SECONDS = 3600.0
 
@@ -66,7 +73,7 @@ def build_stream_job(plan: PipelinePlan) -> dg.JobDefinition:
     return stream
 
 
-def build_backfill_job(relation: TablePlan | ViewPlan) -> dg.UnresolvedAssetJobDefinition:
+def build_backfill_job(relation: TablePlan | ViewPlan) -> "UnresolvedAssetJobDefinition":
     """Return the job by which sensors launch a backfill, with range tags for its partitions."""
     return dg.define_asset_job(
         backfill_job_name(relation),

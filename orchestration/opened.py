@@ -5,20 +5,19 @@ the embedded Postgres would otherwise be started and stopped every five seconds.
 """
 
 import threading
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import replace
 from multiprocessing.util import Finalize
 from typing import Any
 
 import dagster as dg
 from dagster_pyspark import LazyPySparkResource
-from pyspark.sql import SparkSession
 
 from ops.barrier_worker.lease import Term
 from orchestration.deployment import Deployment, open_deployment
 from orchestration.keys import GRAPH_TAG, TERM_TAG, run_owner
 from resources.settings import Settings, load_settings
-from resources.spark import close_session, open_session
+from resources.spark import close_session, is_connect, new_session, open_session
 
 
 class SparkResource(LazyPySparkResource):
@@ -31,8 +30,13 @@ class SparkResource(LazyPySparkResource):
         if self._spark_session is None:
             settings = load_settings()
             conf = {**settings.spark_conf, **{k: str(v) for k, v in self.spark_config.items()}}
-            self._spark_session = open_session(replace(settings, spark_conf=conf), "tidegate")
-            _processes.closing(self._spark_session)
+            shared = open_session(replace(settings, spark_conf=conf), "tidegate")
+            self._spark_session = new_session(shared)
+
+    def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
+        # In-process, closing one session would end Spark for the others of this process.
+        if self._spark_session is not None and is_connect(self._spark_session):
+            close_session(self._spark_session)
 
 
 class DeploymentResource(dg.ConfigurableResource):
@@ -84,20 +88,15 @@ class _Opened:
                 self._deployments[key] = self._stack.enter_context(open_deployment(settings))
             return self._deployments[key]
 
-    def closing(self, spark: SparkSession) -> None:
-        with self._lock:
-            self._stack.callback(_close_quietly, spark)
-
     def close(self) -> None:
         with self._lock:
             self._deployments.clear()
             self._stack.close()
 
 
-def _close_quietly(spark: SparkSession) -> None:
-    # The process ends: a server that is gone already has let go of the session, too.
-    with suppress(Exception):
-        close_session(spark)
-
-
 _processes = _Opened()
+
+
+def close_opened() -> None:
+    """Let go of all that this process has open; it can be opened again."""
+    _processes.close()

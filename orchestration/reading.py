@@ -36,6 +36,12 @@ def find(deployment: Deployment, name: str) -> Relation:
         if relation.kind != "state"
     ]
     matching = [r for r in found if r.name == short]
+    if not matching and any(
+        r.name == short
+        for plan in deployment.pipelines().values()
+        for r in (*plan.tables, *plan.views)
+    ):
+        raise ConfigError(f"{name} is not applied yet; `tidegate plan --apply` does it")
     if len(matching) > 1:
         choices = ", ".join(f"{r.pipeline}.{r.name}" for r in matching)
         raise ConfigError(f"{name} is ambiguous; write one of: {choices}")

@@ -102,6 +102,10 @@ def stream(
     ensure_applied(deployment, plan)
     failures = 0
     with lease(deployment, main_graph(pipeline), owner=owner, wait_s=wait_s) as keeper:
+        # What is known now is taken in by the graph below, which reads the list later: else
+        # `prepare` would wait for a running stream to do so, and that is this one.
+        known = [r.id for r in relations_of(deployment.store, pipeline)]
+        deployment.store.execute("bind_relations", term=keeper.term.term, relations=known)
         # Under the lease: a run that waits here for old transactions can be told from a dead one.
         prepare(deployment, plan, tell=tell)
         while True:

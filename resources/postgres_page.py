@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import adbc_driver_manager
-import adbc_driver_postgresql.dbapi as adbc
 import pyarrow as pa
 import pyarrow.compute as pc
 from psycopg import sql
@@ -92,6 +91,9 @@ def page_schema(columns: Sequence[tuple[str, str]]) -> pa.Schema:
 def read_page(dsn: str, query: str, columns: Sequence[tuple[str, str]]) -> pa.Table:
     """Run a page's query; `columns` are its (name, our type) pairs, in the query's order."""
     try:
+        # Here, not above: it brings pandas along, and only the workers that read pages need it.
+        import adbc_driver_postgresql.dbapi as adbc
+
         with adbc.connect(dsn) as connection, connection.cursor() as cursor:
             cursor.execute(query)
             found = cursor.fetch_arrow_table()

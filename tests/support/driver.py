@@ -33,7 +33,7 @@ from ops.common.ports import Failpoint
 from orchestration import running
 from orchestration.deployment import Deployment, open_deployment
 from resources.settings import Settings
-from tests.support.pipeline import PIPELINE
+from tests.support.pipeline import PIPELINE, VNODES
 
 NOTE = "failpoint"
 FENCED, NEVER_DIED = 4, 5
@@ -205,12 +205,11 @@ class Driver:
 
     def _tables(self) -> None:
         for table in self.job.tables:
-            vnodes = range(4)
             for _ in running.backfill_table(
                 self.deployment,
                 PIPELINE,
                 table,
-                vnodes,
+                range(VNODES),
                 owner=self.job.owner,
                 tell=self._say,
                 wait_s=30,
@@ -223,7 +222,7 @@ class Driver:
                 self.deployment,
                 PIPELINE,
                 view,
-                range(16),
+                range(VNODES),
                 owner=self.job.owner,
                 tell=self._say,
                 wait_s=30,

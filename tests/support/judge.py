@@ -22,7 +22,9 @@ from tests.support.pipeline import PIPELINE, TestPipeline
 Rows = dict[tuple[Any, ...], dict[str, Any]]
 
 
-def require_equal(pipeline: TestPipeline, epoch: int, *, tables: Iterable[str] = ("orders",)) -> int:
+def require_equal(
+    pipeline: TestPipeline, epoch: int, *, tables: Iterable[str] = ("orders",)
+) -> int:
     """Hold every table and view as of `epoch` against the source; return the rows compared.
 
     The source must not have changed since the flush that made `epoch`.

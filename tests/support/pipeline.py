@@ -18,6 +18,7 @@ from resources.embedded.postgres import RunningPostgres
 from resources.settings import SecretStr, Settings
 
 PIPELINE = "shop"
+VNODES = 4
 REVENUE = (
     "SELECT region, count(*) AS orders, sum(amount) AS amount, sum(quantity) AS quantity "
     "FROM orders GROUP BY region"
@@ -33,7 +34,7 @@ CREATE SOURCE shop WITH (
 TABLE = """\
 CREATE TABLE {name} (*) FROM shop TABLE 'public.{name}' WITH (
   backfill.parallelism = '2', backfill.num_rows_per_split = '{rows_per_split}',
-  snapshot.batch_size = '{page_rows}', vnode_count = '4'
+  snapshot.batch_size = '{page_rows}', vnode_count = '{vnodes}'
 );
 """
 ORDERS = """\
@@ -106,7 +107,9 @@ def new_pipeline(
     written.mkdir(parents=True)
     text = SOURCE.format(database=source, slot=f"slot_{mark}")
     for table in tables:
-        text += TABLE.format(name=table, rows_per_split=max(rows // 3, 1), page_rows=500)
+        text += TABLE.format(
+            name=table, rows_per_split=max(rows // 3, 1), page_rows=500, vnodes=VNODES
+        )
     for name, query in views.items():
         text += f"CREATE MATERIALIZED VIEW {name} AS {query};\n"
     (written / f"{PIPELINE}.sql").write_text(text)

@@ -322,7 +322,7 @@ class ParallelizedCdcBackfillExecutor:
                     vnode,
                     sum(s.rows for s in mine),
                     sum(s.bytes for s in mine),
-                    sum(s.seconds for s in mine),
+                    sum((s.seconds for s in mine), 0.0),
                 )
 
     def _progress(self, splits: dict[int, SplitState]) -> CdcProgress:

@@ -11,7 +11,7 @@ MOMENTS = st.integers(min_value=ORIGIN_MS, max_value=ORIGIN_MS + 10**13)
 
 
 def test_the_origin_is_the_first_of_april_2021() -> None:
-    assert ORIGIN_MS == datetime(2021, 4, 1, tzinfo=UTC).timestamp() * 1000
+    assert datetime(2021, 4, 1, tzinfo=UTC).timestamp() * 1000 == ORIGIN_MS
     assert epoch_at(ORIGIN_MS) == ZERO
     assert epoch_at(ORIGIN_MS + 1) == 1 << 16
     assert show(epoch_at(ORIGIN_MS + 1)) == "2021-04-01T00:00:00.001+00:00"
