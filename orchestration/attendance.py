@@ -108,4 +108,4 @@ def require_upstream_filled(deployment: Deployment, view: ViewPlan) -> None:
 
 
 def _is_granted(deployment: Deployment, pipeline: str) -> bool:
-    return bool(deployment.store.query("select_pending", pipeline=pipeline, term=0)[0]["granted"])
+    return bool(deployment.store.query("select_grant", pipeline=pipeline)[0]["granted"])

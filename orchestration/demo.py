@@ -76,6 +76,7 @@ def _fresh_home(settings: Settings) -> Settings:
             "TIDEGATE_LINGER_SECONDS": "inf",
             "TIDEGATE_LAKE": "",
             "TIDEGATE_CONTROL_DSN": "",
+            "DAGSTER_DISABLE_TELEMETRY": "yes",
         }
     )
     return load_settings()

@@ -30,7 +30,7 @@ from resources.embedded.postgres import EmbeddedPostgres, RunningPostgres
 from resources.lake import Lake
 from resources.postgres import PostgresSource
 from resources.settings import SecretStr, Settings
-from resources.spark import open_session
+from resources.spark import close_session, open_session
 
 CONTROL_DATABASE = "tidegate"
 
@@ -73,6 +73,12 @@ class Deployment:
             if self._spark is None:
                 self._spark = self.open_spark(self.settings)
             return self._spark
+
+    def close_spark(self) -> None:
+        with self._spark_lock:
+            if self._spark is not None:
+                close_session(self._spark)
+                self._spark = None
 
     def pipelines(self) -> dict[str, PipelinePlan]:
         return read_pipelines(self.settings.pipelines)
@@ -136,4 +142,5 @@ def open_deployment(settings: Settings) -> Iterator[Deployment]:
             settings.home.mkdir(parents=True, exist_ok=True)
             failpoint = kill_at(settings.failpoint, settings.home / "failpoint")
         deployment = Deployment(settings, store, Lake(settings.lake), embedded, failpoint)
+        stack.callback(deployment.close_spark)
         yield deployment

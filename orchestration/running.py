@@ -20,6 +20,7 @@ from ops.backfill.cdc.source_executor import SourceExecutor
 from ops.backfill.cdc.transaction_buffer import PREFIX
 from ops.backfill.snapshot_backfill.executor import SnapshotBackfillExecutor
 from ops.backfill.snapshot_backfill.executor import VnodeDone as VnodeRead
+from ops.backfill.snapshot_backfill.phase import Phase
 from ops.barrier_worker.lease import LeaseKeeper, Term, acquire, take_over
 from ops.barrier_worker.main_graph import PipelineGraph
 from ops.barrier_worker.worker import BarrierWorker
@@ -27,10 +28,11 @@ from ops.common.barrier import Barrier
 from ops.common.epoch import Epoch
 from ops.common.errors import ConsistencyError, LeaseHeld, UnknownRelation, is_transient
 from ops.common.table.collect import Collector
-from ops.common.table.fold import Folder
+from ops.common.table.fold import Folder, fold_point
 from ops.common.table.merge import LogMerger
 from ops.common.table.relation import Relation, StagedFile, find_relation, relations_of
 from ops.planner.apply import (
+    ALL,
     apply_pipeline,
     bound_view,
     main_graph,
@@ -43,7 +45,7 @@ from resources.control_store import ControlStore
 from resources.pages import SparkPages
 from resources.postgres import PostgresSource
 from resources.postgres_slot import SlotInUse, SlotReader
-from resources.spark import new_session
+from resources.spark import close_session, new_session
 
 Tell = Callable[[str], None]
 
@@ -347,7 +349,8 @@ def backfill_view(
         raise UnknownRelation(view, [v.name for v in plan.views])
     ensure_applied(deployment, plan)
     relations = relations_of(deployment.store, pipeline)
-    if (relation := find_relation(relations, view)).in_step:
+    relation = find_relation(relations, view)
+    if relation.in_step or Phase(relation.state) is Phase.FINISHING:
         # The main graph moves it now: a new term here would end the stream run's.
         yield from finished_vnodes(deployment.store, relation.id, vnodes)
         return
@@ -374,32 +377,32 @@ def finished_vnodes(
 
 def fold(deployment: Deployment, pipeline: str, *, owner: str) -> dict[str, Epoch]:
     """Fold every settled table and view to one epoch, the committed one; return what moved."""
-    store = deployment.store
-    epoch = _committed(deployment, main_graph(pipeline))
-    settled = {row["id"] for row in store.query("select_live_relations", pipeline=pipeline)}
-    relations = relations_of(store, pipeline)
-    in_step = {r.name for r in relations if r.id in settled}
-    wanted = [
-        r
-        for r in relations
-        if r.id in settled or (r.kind == "state" and r.name.removesuffix("__state") in in_step)
-    ]
-    folded: dict[str, Epoch] = {}
-    session = new_session(deployment.spark())
-    for relation in wanted:
-        graph = maintenance_graph(pipeline, relation.name)
-        # Somebody else is folding it: that is as good.
-        with suppress(LeaseHeld), lease(deployment, graph, owner=owner) as keeper:
-            folder = Folder(
-                store,
-                deployment.lake,
-                session,
-                deployment.delta,
-                deployment.failpoint,
-                keeper.term,
-            )
-            if folder.fold(relation, epoch) is not None:
-                folded[relation.name] = epoch
+    store, folded = deployment.store, dict[str, Epoch]()
+    with ExitStack() as stack:
+        try:
+            everything = maintenance_graph(pipeline, ALL)
+            term = stack.enter_context(lease(deployment, everything, owner=owner)).term
+        except LeaseHeld:
+            # Somebody else is folding: that is as good.
+            return folded
+        epoch, relations = stack.enter_context(
+            fold_point(store, pipeline, main_graph=main_graph(pipeline), term=term)
+        )
+        session = new_session(deployment.spark())
+        stack.callback(close_session, session)
+        for relation in relations:
+            graph = maintenance_graph(pipeline, relation.name)
+            with suppress(LeaseHeld), lease(deployment, graph, owner=owner) as keeper:
+                folder = Folder(
+                    store,
+                    deployment.lake,
+                    session,
+                    deployment.delta,
+                    deployment.failpoint,
+                    keeper.term,
+                )
+                if folder.fold(relation, epoch) is not None:
+                    folded[relation.name] = epoch
     return folded
 
 

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 
 from ops.common.epoch import Epoch
+from ops.common.table.relation import relations_of
 from ops.planner.apply import main_graph
 from orchestration import running
 from orchestration.deployment import Deployment
@@ -18,10 +19,11 @@ from orchestration.maintenance import maintain_until
 
 HANDOVER_SECONDS = 6 * 3600.0
 LOOK_SECONDS = 1.0
+SETTLED_SECONDS = 5.0
 REPORT_SECONDS = 60.0
 
 Report = Callable[[frozenset[str], Epoch], None]
-"""Told, at most once a minute, which tables and views have changed, and up to which epoch."""
+"""Told which tables and views went live or in step, and once a minute which have changed."""
 
 
 def stream_run(
@@ -86,10 +88,11 @@ class _Ending:
     ) -> None:
         self._deployment, self._pipeline = deployment, pipeline
         self._maintenance, self._tell, self._report = maintenance, tell, report
-        self._started = self._reported_at = time.monotonic()
+        self._started = self._reported_at = self._settled_at = time.monotonic()
         self._look_at = self._started + LOOK_SECONDS
         self._parent = os.getppid()
         self._reported = self._committed()
+        self._settled = self._now_settled()
         self._due = False
 
     def is_due(self) -> bool:
@@ -98,6 +101,9 @@ class _Ending:
             return self._due
         self._look_at = now + LOOK_SECONDS
         self._maintenance.check()
+        if now - self._settled_at >= SETTLED_SECONDS:
+            self._settled_at = now
+            self._report_settled()
         if now - self._reported_at >= REPORT_SECONDS:
             self._reported_at = now
             self._report_changes()
@@ -121,6 +127,18 @@ class _Ending:
         found = self._deployment.store.query("select_activity", pipeline=self._pipeline)[0]
         since = found["seconds_since_change"]
         return not found["is_filling"] and (since is None or since >= linger)
+
+    def _report_settled(self) -> None:
+        before, self._settled = self._settled, self._now_settled()
+        if new := self._settled - before:
+            self._report(new, self._committed())
+
+    def _now_settled(self) -> frozenset[str]:
+        store = self._deployment.store
+        ids = {r["id"] for r in store.query("select_live_relations", pipeline=self._pipeline)}
+        if not ids:
+            return frozenset()
+        return frozenset(r.name for r in relations_of(store, self._pipeline) if r.id in ids)
 
     def _report_changes(self) -> None:
         upto = self._committed()

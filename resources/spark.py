@@ -9,10 +9,12 @@
 In-process and Connect sessions do not mix in one process: PySpark decides once.
 """
 
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any, cast
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from resources.embedded.jars import ensure_jars
@@ -44,6 +46,7 @@ STATIC_CONF = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
 }
+JVM_SECONDS = 20
 LOG4J = """\
 rootLogger.level = warn
 rootLogger.appenderRef.file.ref = file
@@ -148,8 +151,29 @@ def new_session(spark: SparkSession) -> SparkSession:
 
 
 def close_session(spark: SparkSession) -> None:
-    """Let go of the session while its server is still there; in-process, end Spark too."""
+    """Let go of the session while its server is still there; in-process, end Spark's JVM too."""
+    connect = is_connect(spark)
     spark.stop()
+    if not connect:
+        _end_jvm()
+
+
+def _end_jvm() -> None:
+    """Wait for the JVM to be gone: PySpark leaves it to end some seconds after the process."""
+    gateway = SparkContext._gateway
+    process = getattr(gateway, "proc", None)
+    if gateway is None or process is None:
+        return
+    gateway.shutdown()
+    SparkContext._gateway = None
+    SparkContext._jvm = None
+    # It ends when its standard input does.
+    process.stdin.close()
+    try:
+        process.wait(timeout=JVM_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def is_connect(spark: SparkSession) -> bool:

@@ -24,6 +24,7 @@ from ops.common.ports import Failpoint, Lake
 from ops.common.schema import quote
 from ops.common.table.log import DELETE, UPSERT
 from ops.common.table.relation import Contents, DataFile, Relation, StagedFile
+from ops.common.table.staging import keep_written
 from ops.common.table.state_table import StateTable
 from ops.planner.plan import ROW_COUNT, BoundView
 
@@ -165,15 +166,10 @@ class ViewExecutor:
         self.failpoint("view.before_log_write")
         rows.write.mode("overwrite").parquet(self.lake.uri(folder))
         self.failpoint("view.after_log_write")
-        staged = []
-        for path in self.lake.list(folder):
-            if path.endswith(".parquet"):
-                count, size = self.lake.sizes(path)
-                if count:
-                    staged.append(
-                        StagedFile(relation.id, attempt.id, kind, path, count, size, after=after)
-                    )
-        return staged
+        return [
+            StagedFile(relation.id, attempt.id, kind, path, count, size, after=after)
+            for path, count, size in keep_written(self.lake, folder)
+        ]
 
     def _require_no_negative_group(self, touched: pa.Table, epoch: Epoch) -> None:
         states = touched.column("state_new").combine_chunks()

@@ -6,6 +6,7 @@ Pure.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 from ops.common.epoch import Epoch, unix_ms
 from ops.common.ports import Statements
@@ -53,7 +54,7 @@ def pipeline_progress(store: Statements, pipeline: str) -> PipelineProgress:
         main["committed"],
         main["owner"] if main["seconds_left"] else None,
         tuple(
-            _table(store, r, graphs[r.graph]["passed"], main["committed"])
+            _table(store, r, graphs[r.graph], main["committed"])
             if r.kind == "table"
             else _view(store, r, graphs[r.graph]["committed"])
             for r in relations
@@ -62,8 +63,9 @@ def pipeline_progress(store: Statements, pipeline: str) -> PipelineProgress:
 
 
 def _table(
-    store: Statements, relation: Relation, passed: Epoch, committed: Epoch
+    store: Statements, relation: Relation, graph: dict[str, Any], committed: Epoch
 ) -> RelationProgress:
+    passed = (graph["passed_term"], graph["passed"])
     splits = store.query("select_splits", relation=relation.id)
     finished = [s for s in splits if s["finished"]]
     live = relation.state == "Live"
@@ -76,7 +78,7 @@ def _table(
         sum(s["rows"] for s in splits),
         len(splits) or None,
         len(finished),
-        sum(s["watermark"] <= passed for s in finished),
+        sum((s["watermark_term"], s["watermark"]) <= passed for s in finished),
         live,
     )
 

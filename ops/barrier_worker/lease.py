@@ -12,7 +12,7 @@ from types import TracebackType
 
 from ops.common.epoch import Epoch
 from ops.common.errors import LeaseHeld, TermOver, UnknownRelation, is_transient
-from ops.common.ports import Store
+from ops.common.ports import Statements, Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,12 @@ def acquire(store: Store, graph: str, *, owner: str, seconds: float) -> Term:
 def take_over(store: Store, graph: str, *, owner: str) -> Term:
     """End the present owner's term at once; only the main graph may, for a view it takes in."""
     return Term(graph, **store.query("take_over_lease", graph=graph, owner=owner)[0])
+
+
+def require_term(tx: Statements, graph: str, term: int) -> None:
+    """Lock the graph's row; raise TermOver if it has another owner by now."""
+    if tx.query("lock_graph", graph=graph)[0]["term"] != term:
+        raise TermOver(graph, term)
 
 
 class LeaseKeeper:

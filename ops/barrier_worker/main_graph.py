@@ -19,7 +19,7 @@ from ops.barrier_worker.worker import Actor, Completed
 from ops.common.epoch import Epoch
 from ops.common.errors import TermOver
 from ops.common.ports import Failpoint, Statements, Store
-from ops.common.table.relation import Relation
+from ops.common.table.relation import Relation, target_pin
 
 
 class SourceActor(Actor, Protocol):
@@ -115,6 +115,7 @@ class PipelineGraph:
                 "set_graph_passed",
                 graph=mark.graph,
                 generation=mark.generation,
+                term=mark.term,
                 epoch=mark.epoch,
             )
         for relation, why in output.stopped.items():
@@ -136,7 +137,8 @@ class PipelineGraph:
                 raise TermOver(relation.graph, term.term)
             if rejoining:
                 tx.query("lock_relation", relation=relation.upstream)
-                tx.execute("delete_pin", relation=relation.upstream, owner=relation.graph)
+                for owner in (relation.graph, target_pin(relation.graph)):
+                    tx.execute("delete_pin", relation=relation.upstream, owner=owner)
         else:
             tx.query("lock_relation", relation=relation.upstream)
             tx.execute(

@@ -12,10 +12,15 @@ from ops.common.table.relation import StagedFile
 
 @dataclass(frozen=True, slots=True)
 class PassedWatermark:
-    """A backfill graph's message came through the stream: all it had read by `epoch` is passed."""
+    """A backfill graph's message came through the stream: all it had read by `epoch` is passed.
+
+    Ordered by (term, epoch): epochs of two owners follow two clocks, and a late message of one
+    that was taken over says nothing about what its successor has read.
+    """
 
     graph: str
     generation: int
+    term: int
     epoch: Epoch
 
 

@@ -31,6 +31,10 @@ class Described:
 Describe = Callable[[TablePlan], Described]
 
 
+ALL = "*"
+"""In place of a relation's name: the maintenance of the pipeline as a whole."""
+
+
 def main_graph(pipeline: str) -> str:
     return pipeline
 
@@ -75,6 +79,12 @@ def apply_pipeline(
         with store.transaction() as tx:
             tx.execute("ensure_pipeline", pipeline=plan.name, interval_ms=interval_ms)
             tx.execute("ensure_graph", graph=main_graph(plan.name), pipeline=plan.name, kind="main")
+            tx.execute(
+                "ensure_graph",
+                graph=maintenance_graph(plan.name, ALL),
+                pipeline=plan.name,
+                kind="maintenance",
+            )
             for source in plan.sources:
                 tx.execute(
                     "ensure_source",

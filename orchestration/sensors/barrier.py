@@ -141,7 +141,7 @@ class Tick:
 
     def _why_not_yet(self, plan: PipelinePlan) -> str | None:
         """Back off from failures, and leave a pipeline that went idle alone for a while."""
-        if self.deployment.store.query("select_pending", pipeline=plan.name)[0]["commands"]:
+        if self.deployment.store.query("select_grant", pipeline=plan.name)[0]["has_commands"]:
             return None
         ended = self.instance.get_run_records(
             dg.RunsFilter(tags={STREAM_TAG: plan.name}), limit=8, order_by="id"

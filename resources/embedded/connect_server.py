@@ -37,13 +37,26 @@ os.execv(sys.argv[2], sys.argv[2:])
 
 @dataclass(frozen=True, slots=True)
 class ConnectServer:
-    """A server that answers."""
+    """A server that was started; one from `start_connect_server` answers."""
 
     remote: SecretStr
     """Its `sc://` URL with the token: give it to `Settings.with_remote`."""
 
+    port: int
     log: Path
     process: "subprocess.Popen[bytes]"
+
+    def await_answer(self) -> bool:
+        """Wait until it answers; return False if it has ended instead."""
+        deadline = time.monotonic() + START_SECONDS
+        while self.process.poll() is None:
+            if answers(self.port):
+                return True
+            if time.monotonic() > deadline:
+                self.stop()
+                raise ServerNotReady(f"the Spark Connect server does not answer; see {self.log}")
+            time.sleep(0.1)
+        return False
 
     def stop(self) -> None:
         """End it, first by asking; safe to call twice."""
@@ -58,31 +71,39 @@ class ConnectServer:
 
 def start_connect_server(settings: Settings) -> ConnectServer:
     """Start a server with our settings and wait until it answers; the caller stops it."""
-    settings.logs.mkdir(parents=True, exist_ok=True)
-    log = settings.logs / "spark-connect.out"
     for _ in range(3):
-        port, token = free_port(), secrets.token_urlsafe(24)
-        with log.open("ab") as out:
-            process = subprocess.Popen(
-                _command(settings, port),
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=out,
-                env=_environ(settings, token),
-                cwd=settings.home,
-                # Ctrl-C in the terminal is for us; we end it in order.
-                start_new_session=True,
-            )
-        # By name, not by number: only then does PySpark send a token without TLS.
-        remote = SecretStr(f"sc://localhost:{port}/;token={token}")
-        server = ConnectServer(remote=remote, log=log, process=process)
+        server = launch_connect_server(settings, port=free_port(), token=new_token())
         try:
-            if _await_answer(server, port):
+            if server.await_answer():
                 return server
         except BaseException:
             server.stop()
             raise
-    raise ServerNotReady(f"the Spark Connect server does not start; see {log}")
+    raise ServerNotReady(f"the Spark Connect server does not start; see {server.log}")
+
+
+def new_token() -> str:
+    return secrets.token_urlsafe(24)
+
+
+def launch_connect_server(settings: Settings, *, port: int, token: str) -> ConnectServer:
+    """Start a server and do not wait; with port and token of one that ended it replaces that."""
+    settings.logs.mkdir(parents=True, exist_ok=True)
+    log = settings.logs / "spark-connect.out"
+    with log.open("ab") as out:
+        process = subprocess.Popen(
+            _command(settings, port),
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            env=_environ(settings, token),
+            cwd=settings.home,
+            # Ctrl-C in the terminal is for us; we end it in order.
+            start_new_session=True,
+        )
+    # By name, not by number: only then does PySpark send a token without TLS.
+    remote = SecretStr(f"sc://localhost:{port}/;token={token}")
+    return ConnectServer(remote=remote, port=port, log=log, process=process)
 
 
 @contextmanager
@@ -126,15 +147,3 @@ def _environ(settings: Settings, token: str) -> dict[str, str]:
         "SPARK_CONNECT_AUTHENTICATE_TOKEN": token,
     }
 
-
-def _await_answer(server: ConnectServer, port: int) -> bool:
-    """Wait for the port; return False if the server has ended instead."""
-    deadline = time.monotonic() + START_SECONDS
-    while server.process.poll() is None:
-        if answers(port):
-            return True
-        if time.monotonic() > deadline:
-            server.stop()
-            raise ServerNotReady(f"the Spark Connect server does not answer; see {server.log}")
-        time.sleep(0.1)
-    return False

@@ -17,7 +17,7 @@ SELECT pipelines.interval_ms,
         SELECT views.name FROM relations AS views
             JOIN relations AS upstream ON upstream.id = views.upstream
         WHERE views.pipeline = %(pipeline)s AND views.kind = 'view'
-            AND views.state = 'Finishing' AND upstream.state = 'Live'
+            AND views.state = 'Finishing' AND upstream.live_since IS NOT NULL
         ORDER BY views.id
     ) AS rejoining
 FROM pipelines WHERE name = %(pipeline)s

@@ -6,6 +6,9 @@ WHERE relations.pipeline = %(pipeline)s AND relations.kind = 'table'
     AND EXISTS (SELECT FROM splits WHERE splits.relation = relations.id)
     AND NOT EXISTS (
         SELECT FROM splits WHERE splits.relation = relations.id
-            AND (NOT splits.finished OR splits.watermark > graphs.passed)
+            AND (
+                NOT splits.finished
+                OR (splits.watermark_term, splits.watermark) > (graphs.passed_term, graphs.passed)
+            )
     )
 FOR UPDATE OF graphs, relations

@@ -49,7 +49,8 @@ def test_table_and_view_by_hand(full_shop: Shop, instance: dg.DagsterInstance) -
 
     early = materialize(full_shop, instance, "shop/revenue/snapshot_backfill", ("00", "15"))
     assert not early.success, "the table has been read in part, and nobody reads the rest"
-    said = early.all_events[-2].step_failure_data.user_failure_data
+    [failed] = [event for event in early.all_events if event.is_step_failure]
+    said = failed.step_failure_data.user_failure_data
     assert said is not None and "shop/orders/cdc_backfill first" in str(said.description)
 
     rest = materialize(full_shop, instance, "shop/orders/cdc_backfill", ("04", "15"))

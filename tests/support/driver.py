@@ -56,6 +56,8 @@ class Job:
     stop_there: bool = False
     """SIGSTOP instead of SIGKILL: the process becomes a zombie that may be woken."""
     max_log_files: int = 16
+    wait_s: float = 30.0
+    """How long to wait for a lease that somebody else holds."""
 
 
 class Child:
@@ -72,7 +74,7 @@ class Child:
     def file(self, kind: str) -> Path:
         return self.job.settings.home / f"{self.job.owner}.{kind}"
 
-    def wait(self, seconds: float = 90) -> int:
+    def wait(self, seconds: float = 180) -> int:
         """Return the exit code, negative for a signal; kill it and fail when it takes too long."""
         self.process.join(seconds)
         code = self.process.exitcode
@@ -81,7 +83,7 @@ class Child:
             raise AssertionError(f"{self.job.owner} goes on for {seconds} s\n{self.output}")
         return code
 
-    def await_file(self, path: Path, seconds: float = 90) -> None:
+    def await_file(self, path: Path, seconds: float = 180) -> None:
         """Return once the child has written `path`; fail if it ends without."""
         deadline = time.monotonic() + seconds
         while not path.exists():
@@ -104,6 +106,11 @@ class Child:
         pid = self.process.pid
         assert pid is not None
         os.kill(pid, number)
+
+    def state(self) -> str:
+        """Return the process's state as the system has it; T is stopped."""
+        text = Path(f"/proc/{self.process.pid}/stat").read_text()
+        return text.rpartition(")")[2].split()[0]
 
     def kill(self) -> None:
         if self.process.exitcode is None:
@@ -159,7 +166,8 @@ class Driver:
             "view": self._views,
             "settle": self._settle,
             "merge": self._await_merge,
-            "fold": self._folds,
+            "fold": self._fold,
+            "fold_again": self._fold_again,
             "rest": self._rest,
             "collect": self._collect,
         }
@@ -194,7 +202,7 @@ class Driver:
                     owner=self.job.owner,
                     until=self.over.is_set,
                     tell=self._say,
-                    wait_s=30,
+                    wait_s=self.job.wait_s,
                 )
             except BaseException as error:
                 self.failure = error
@@ -212,7 +220,7 @@ class Driver:
                 range(VNODES),
                 owner=self.job.owner,
                 tell=self._say,
-                wait_s=30,
+                wait_s=self.job.wait_s,
             ):
                 self._check()
 
@@ -225,7 +233,7 @@ class Driver:
                 range(VNODES),
                 owner=self.job.owner,
                 tell=self._say,
-                wait_s=30,
+                wait_s=self.job.wait_s,
             ):
                 self._check()
 
@@ -238,14 +246,15 @@ class Driver:
     def _await_merge(self) -> None:
         self._await(lambda: bool(self._unlisted()))
 
-    def _folds(self) -> None:
-        """Two folds with changes between them, both while the stream runs."""
-        self._say(running.fold(self.deployment, PIPELINE, owner=self.job.owner))
-        running.flush(self.deployment, PIPELINE)
+    def _fold(self) -> None:
         self._say(running.fold(self.deployment, PIPELINE, owner=self.job.owner))
 
+    def _fold_again(self) -> None:
+        running.flush(self.deployment, PIPELINE)
+        self._fold()
+
     def _rest(self) -> None:
-        self._await(self._file("go").exists)
+        self._await(self._file("go").exists, seconds=300)
         self._file("epoch").write_text(str(running.flush(self.deployment, PIPELINE)))
         self._check()
 
@@ -260,7 +269,7 @@ class Driver:
             self.thread.join()
         self._check()
 
-    def _await(self, condition: Callable[[], bool], seconds: float = 60) -> None:
+    def _await(self, condition: Callable[[], bool], seconds: float = 150) -> None:
         deadline = time.monotonic() + seconds
         while not condition():
             self._check()

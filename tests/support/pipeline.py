@@ -14,6 +14,7 @@ from pathlib import Path
 import psycopg
 from psycopg import sql
 
+from resources.control_store import ControlStore
 from resources.embedded.postgres import RunningPostgres
 from resources.settings import SecretStr, Settings
 
@@ -44,9 +45,16 @@ CREATE TABLE orders (
 )"""
 ROWS = """\
 INSERT INTO orders
-SELECT i, CASE WHEN i %% 11 > 0 THEN 'r' || i %% 10 END, CASE WHEN i %% 13 > 0 THEN i %% 997 + 0.25 END,
+SELECT i, CASE WHEN i %% 11 > 0 THEN 'r' || i %% 10 END,
+  CASE WHEN i %% 13 > 0 THEN i %% 997 + 0.25 END,
   i %% 7, i %% 2 = 0, date '2024-01-01' + i %% 100, now(), 'row ' || i
 FROM generate_series(1, %(rows)s) AS i"""
+# A few thousand rows: more than one partition would be all overhead.
+SMALL = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.databricks.delta.snapshotPartitions": "1",
+    "spark.sql.adaptive.enabled": "false",
+}
 _numbers = itertools.count(1)
 
 
@@ -96,6 +104,7 @@ def new_pipeline(
     tables: tuple[str, ...] = ("orders",),
     views: dict[str, str] | None = None,
     lease_seconds: float = 2.0,
+    interval_ms: int = 500,
     full_identity: bool = False,
 ) -> Iterator[TestPipeline]:
     """Make it all; afterwards the slot and both databases are gone. Tables have orders' columns."""
@@ -126,10 +135,14 @@ def new_pipeline(
         lake=str(folder / "lake"),
         pipelines=written,
         control_dsn=control_dsn,
-        barrier_interval_ms=200,
+        barrier_interval_ms=interval_ms,
+        spark_conf=SMALL,
         lease_seconds=lease_seconds,
         idle_commit_seconds=2.0,
     )
+    store = ControlStore(control_dsn.reveal())
+    store.migrate()
+    store.close()
     try:
         yield TestPipeline(mine, dsn.reveal(), control_dsn.reveal(), views)
     finally:

@@ -1,4 +1,4 @@
-"""The control store on a real Postgres: migrations, transactions, lost connections, lost COMMITs."""
+"""The control store on a real Postgres: migrations, transactions, lost connections and COMMITs."""
 
 import threading
 from collections.abc import Iterator

@@ -22,9 +22,9 @@ from ops.backfill.cdc.split import even_splits, vnode_of_split
 from ops.backfill.cdc.transaction_buffer import PREFIX
 from ops.barrier_manager.cdc_progress import CdcProgress, CdcProgressReporter
 from ops.barrier_worker.commit import EpochCommit, commit_epoch, open_attempt
-from ops.barrier_worker.lease import LeaseKeeper
+from ops.barrier_worker.lease import LeaseKeeper, require_term
 from ops.common.epoch import Epoch, next_epoch
-from ops.common.errors import TermOver
+from ops.common.errors import TableStopped, TermOver
 from ops.common.ports import Clock, Failpoint, Statements, Store
 from ops.common.table.relation import Relation, StagedFile
 from ops.planner.plan import TablePlan
@@ -115,6 +115,8 @@ class ParallelizedCdcBackfillExecutor:
     def run(self, vnodes: Collection[int]) -> Iterator[VnodeDone]:
         """Read the splits of `vnodes` and yield each vnode once its splits are committed."""
         self._committed = self.keeper.term.committed
+        with self.store.transaction() as tx:
+            self._require_not_stopped(tx)
         splits = {s.split_id: s for s in self._splits() or self._plan_splits()}
         reporter = CdcProgressReporter(self.relation.name, self._progress(splits))
         waiting = set(vnodes)
@@ -158,7 +160,8 @@ class ParallelizedCdcBackfillExecutor:
         )
         self.failpoint("backfill.before_plan_splits")
         with self.store.transaction() as tx:
-            self._require_term(tx)
+            require_term(tx, self.relation.graph, self.keeper.term.term)
+            self._require_not_stopped(tx)
             for split in splits:
                 tx.execute(
                     "insert_split",
@@ -258,6 +261,7 @@ class ParallelizedCdcBackfillExecutor:
         said = {
             "graph": self.relation.graph,
             "generation": self.keeper.term.generation,
+            "term": self.keeper.term.term,
             "epoch": epoch,
         }
         self.failpoint("backfill.before_watermark")
@@ -266,6 +270,7 @@ class ParallelizedCdcBackfillExecutor:
         after = {p.split_id: _advanced(splits, p, epoch) for p in pages}
 
         def also(tx: Statements) -> None:
+            self._require_not_stopped(tx)
             for page in pages:
                 self._advance_split(tx, page, epoch)
             if all(after.get(s, split).finished for s, split in splits.items()):
@@ -302,16 +307,18 @@ class ParallelizedCdcBackfillExecutor:
             bytes=page.bytes,
             seconds=page.seconds,
             finished=page.finished,
+            term=self.keeper.term.term,
             watermark=epoch,
         )
         if touched != 1:
             # The generation was raised meanwhile: this page must not bring rows back.
             raise TermOver(self.relation.graph, self.keeper.term.term)
 
-    def _require_term(self, tx: Statements) -> None:
-        found = tx.query("lock_graph", graph=self.relation.graph)[0]
-        if found["term"] != self.keeper.term.term:
-            raise TermOver(self.relation.graph, self.keeper.term.term)
+    def _require_not_stopped(self, tx: Statements) -> None:
+        """The stream drops the events of a stopped table: it must never come to be live."""
+        found = tx.query("lock_relation", relation=self.relation.id)[0]
+        if found["state"] == "Stopped":
+            raise TableStopped(self.relation.name, found["why"])
 
     def _finished(self, splits: dict[int, SplitState], waiting: set[int]) -> Iterator[VnodeDone]:
         for vnode in sorted(waiting):

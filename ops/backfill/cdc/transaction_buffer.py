@@ -132,9 +132,15 @@ class TransactionBuffer:
             # Anybody may send a message under our prefix; one that is not ours stops nothing.
             return
         match said:
-            case {"graph": str(graph), "generation": int(generation), "epoch": int(epoch)}:
+            case {
+                "graph": str(graph),
+                "generation": int(generation),
+                "term": int(term),
+                "epoch": int(epoch),
+            }:
                 # Other pipelines may share the database and its messages.
                 if graph.startswith(f"{self._pipeline}/"):
-                    batch.watermarks.append(PassedWatermark(graph, generation, Epoch(epoch)))
+                    mark = PassedWatermark(graph, generation, term, Epoch(epoch))
+                    batch.watermarks.append(mark)
             case {"flush": str(token)}:
                 batch.flushes.add(token)

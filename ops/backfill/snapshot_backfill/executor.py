@@ -21,10 +21,10 @@ from ops.backfill.snapshot_backfill.phase import (
 )
 from ops.barrier_manager.progress import CreateMviewProgressReporter
 from ops.barrier_worker.commit import EpochCommit, commit_epoch, open_attempt
-from ops.barrier_worker.lease import LeaseKeeper
+from ops.barrier_worker.lease import LeaseKeeper, require_term
 from ops.common.barrier import Attempt
 from ops.common.epoch import Epoch
-from ops.common.errors import TermOver
+from ops.common.errors import TableStopped
 from ops.common.ports import Clock, Failpoint, Statements, Store
 from ops.common.table.relation import (
     Contents,
@@ -35,6 +35,7 @@ from ops.common.table.relation import (
     contents,
     find_relation,
     relations_of,
+    target_pin,
 )
 from ops.common.table.state_table import StateTable
 
@@ -85,6 +86,8 @@ class SnapshotBackfillExecutor:
             found = find_relation(relations_of(self.store, upstream.pipeline), upstream.name)
             if found.state == "Live":
                 break
+            if found.state == "Stopped":
+                raise TableStopped(found.name, found.why or "")
             self.clock.sleep(POLL_SECONDS)
         self.failpoint("snapshot.before_pin")
         with self.store.transaction() as tx:
@@ -184,7 +187,7 @@ class SnapshotBackfillExecutor:
         """Follow until a range is small enough for the main graph, and leave the rest to it."""
         while True:
             self.keeper.check()
-            target = self.store.query("select_graph", graph=self.main_graph)[0]["committed"]
+            target = self._next_target()
             reporter.update_create_mview_log_store_progress(target - self._committed)
             started = self.clock.monotonic()
             if target > self._committed:
@@ -193,6 +196,16 @@ class SnapshotBackfillExecutor:
                 self._announce()
                 reporter.finish_consuming_log_store()
                 return
+
+    def _next_target(self) -> Epoch:
+        """Return how far the next range goes, pinned: a merge must not pass over its end."""
+        graph, upstream = self.keeper.term.graph, self.view.upstream.id
+        with self.store.transaction() as tx:
+            self._require_term(tx)
+            tx.query("lock_relation", relation=upstream)
+            target = Epoch(tx.query("select_graph", graph=self.main_graph)[0]["committed"])
+            tx.execute("upsert_pin", relation=upstream, owner=target_pin(graph), epoch=target)
+        return target
 
     def _follow(self, target: Epoch) -> None:
         upstream = self.view.upstream
@@ -267,9 +280,7 @@ class SnapshotBackfillExecutor:
                 yield VnodeDone(vnode, progress[vnode].row_count)
 
     def _require_term(self, tx: Statements) -> None:
-        found = tx.query("lock_graph", graph=self.keeper.term.graph)[0]
-        if found["term"] != self.keeper.term.term:
-            raise TermOver(self.keeper.term.graph, self.keeper.term.term)
+        require_term(tx, self.keeper.term.graph, self.keeper.term.term)
 
 
 def _rows(upstream: Contents) -> int:

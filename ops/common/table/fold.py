@@ -8,25 +8,34 @@ files, added in one Delta commit; what it records is the version after the log w
 Fenced: the caller holds the relation's maintenance term and a Spark session of its own; folding
 starts only if Delta's latest version is the recorded one or carries our stamp; the version made is
 found by its stamp, never as "latest"; recording is compare-and-set under the relation's row lock.
-A pin on F keeps merges from passing over it meanwhile.
+F is chosen and pinned for all relations of a pipeline at one instant, so that no merge passes over
+it while they are folded one after the other.
 
 Spark.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pyspark.sql import SparkSession
 
-from ops.barrier_worker.lease import Term
+from ops.barrier_worker.lease import Term, require_term
 from ops.common.arrow import arrow_schema
 from ops.common.epoch import ZERO, Epoch
 from ops.common.errors import ConsistencyError, TermOver
 from ops.common.ports import Failpoint, Lake, Statements, Store
 from ops.common.schema import quote
 from ops.common.table.log import DELETE
-from ops.common.table.relation import Base, Contents, DataFile, Relation, contents
+from ops.common.table.relation import (
+    Base,
+    Contents,
+    DataFile,
+    Relation,
+    contents,
+    relations_of,
+)
 from ops.common.table.retention import folded, oldest_needed
 from ops.common.table.state_table import StateTable
 
@@ -51,6 +60,33 @@ class DeltaTables(Protocol):
     def find(self, path: str, stamp: str) -> int | None: ...
 
 
+@contextmanager
+def fold_point(
+    store: Store, pipeline: str, *, main_graph: str, term: Term
+) -> Iterator[tuple[Epoch, list[Relation]]]:
+    """Give the epoch to fold to and what can be folded; the epoch is pinned for the block.
+
+    `term` is that of the pipeline's maintenance. Under the main graph's row lock no table goes
+    live and no view rejoins or falls out of step: all of these are whole at the epoch.
+    """
+    with store.transaction() as tx:
+        require_term(tx, term.graph, term.term)
+        epoch = Epoch(tx.query("lock_graph", graph=main_graph)[0]["committed"])
+        # Left by a process that was killed.
+        tx.execute("delete_pins", owner=term.graph)
+        settled = {row["id"] for row in tx.query("select_live_relations", pipeline=pipeline)}
+        relations = [r for r in relations_of(tx, pipeline) if r.id in settled]
+        for relation in relations:
+            tx.query("lock_relation", relation=relation.id)
+            tx.execute("upsert_pin", relation=relation.id, owner=term.graph, epoch=epoch)
+    try:
+        yield epoch, relations
+    finally:
+        with store.transaction() as tx:
+            if tx.query("lock_graph", graph=term.graph)[0]["term"] == term.term:
+                tx.execute("delete_pins", owner=term.graph)
+
+
 @dataclass(frozen=True)
 class Folder:
     store: Store
@@ -61,21 +97,20 @@ class Folder:
     term: Term
 
     def fold(self, relation: Relation, epoch: Epoch) -> Base | None:
-        """Bring the base to `epoch`; None when it is there already or nothing is to fold."""
-        owner = self.term.graph
-        with self.store.transaction() as tx:
-            tx.query("lock_relation", relation=relation.id)
-            tx.execute("upsert_pin", relation=relation.id, owner=owner, epoch=epoch)
+        """Bring the base to `epoch`, which is pinned; None when nothing is to fold."""
+        whole = contents(self.store, relation, epoch)
+        if not whole.logs and (whole.base is not None or not whole.snapshots):
+            return None
         try:
-            whole = contents(self.store, relation, epoch)
-            if not whole.logs and (whole.base is not None or not whole.snapshots):
-                return None
             version = self._delta_version(relation, whole)
-            base = Base(epoch, relation.path, version)
-            self._record(relation, whole, base)
-            return base
-        finally:
-            self.store.execute("delete_pin", relation=relation.id, owner=owner)
+        except Exception:
+            # If a successor is at work, that is the reason, however Delta puts it.
+            with self.store.transaction() as tx:
+                self._require_term(tx)
+            raise
+        base = Base(epoch, relation.path, version)
+        self._record(relation, whole, base)
+        return base
 
     def _delta_version(self, relation: Relation, whole: Contents) -> int:
         """Return the Delta version that holds `whole`, made now or by a fold cut short."""
@@ -166,9 +201,7 @@ class Folder:
         tx.execute("delete_bases", relation=relation.id, before=start)
 
     def _require_term(self, tx: Statements) -> None:
-        found = tx.query("lock_graph", graph=self.term.graph)[0]
-        if found["term"] != self.term.term:
-            raise TermOver(self.term.graph, self.term.term)
+        require_term(tx, self.term.graph, self.term.term)
 
 
 def _prefix(relation: Relation) -> str:

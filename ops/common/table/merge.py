@@ -13,11 +13,13 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from ops.barrier_worker.commit import list_file, open_attempt
+from ops.barrier_worker.lease import require_term
 from ops.common.epoch import ZERO
 from ops.common.errors import AttemptRetired
 from ops.common.ports import Failpoint, Lake, Store
 from ops.common.table.relation import DataFile, Relation, StagedFile
 from ops.common.table.retention import mergeable
+from ops.common.table.staging import keep_written
 from ops.common.table.state_table import StateTable
 
 MAX_LOG_FILES = 16
@@ -53,16 +55,14 @@ class LogMerger:
         self.failpoint("merge.before_write")
         merged.write.mode("overwrite").parquet(self.lake.uri(attempt.directory))
         self.failpoint("merge.after_write")
-        staged = []
-        for path in self.lake.list(attempt.directory):
-            if path.endswith(".parquet"):
-                rows, size = self.lake.sizes(path)
-                unknown = sum(f.unknown_rows for f in run)
-                staged.append(
-                    StagedFile(relation.id, attempt.id, "log", path, rows, size, min(unknown, rows))
-                )
+        unknown = sum(f.unknown_rows for f in run)
+        staged = [
+            StagedFile(relation.id, attempt.id, "log", path, rows, size, min(unknown, rows))
+            for path, rows, size in keep_written(self.lake, attempt.directory)
+        ]
         self.failpoint("merge.before_commit")
         with self.store.transaction() as tx:
+            require_term(tx, self.graph, self.term)
             tx.query("lock_relation", relation=relation.id)
             listed = {row["id"] for row in tx.query("select_files", relation=relation.id)}
             pins = [row["epoch"] for row in tx.query("select_pins", relation=relation.id)]

@@ -105,6 +105,11 @@ class Contents:
     logs: tuple[DataFile, ...]
 
 
+def target_pin(graph: str) -> str:
+    """Return the owner of the pin on the epoch that a follower is about to reach."""
+    return f"{graph}/target"
+
+
 def relations_of(store: Statements, pipeline: str) -> list[Relation]:
     return [Relation.from_row(r) for r in store.query("select_relations", pipeline=pipeline)]
 

@@ -23,12 +23,13 @@ CREATE TABLE graphs (
     committed bigint NOT NULL DEFAULT 0,
     term bigint NOT NULL DEFAULT 0,
     generation bigint NOT NULL DEFAULT 1,
+    passed_term bigint NOT NULL DEFAULT 0,
     passed bigint NOT NULL DEFAULT 0,
     owner text,
     lease_until timestamptz
 );
 COMMENT ON COLUMN graphs.passed IS
-    'newest epoch of a backfill graph whose watermark message the main graph has committed';
+    'newest (term, epoch) of a backfill graph whose watermark message the main graph has committed';
 
 CREATE TABLE attempts (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -129,6 +130,7 @@ CREATE TABLE splits (
     bytes bigint NOT NULL DEFAULT 0,
     seconds double precision NOT NULL DEFAULT 0,
     finished boolean NOT NULL DEFAULT false,
+    watermark_term bigint,
     watermark bigint,
     PRIMARY KEY (relation, split_id)
 );

@@ -143,19 +143,19 @@ def test_a_truncate_names_several() -> None:
 
 
 def test_watermarks_of_this_pipeline_are_kept() -> None:
-    said = {"graph": "p/t", "generation": 3, "epoch": 77}
+    said = {"graph": "p/t", "generation": 3, "term": 4, "epoch": 77}
     elsewhere = {**said, "graph": "pp/t"}
     buffer = fed(
         *transaction(10, message(said), message(elsewhere), message(said, prefix="other")),
     )
-    assert buffer.take().watermarks == [PassedWatermark("p/t", 3, Epoch(77))]
+    assert buffer.take().watermarks == [PassedWatermark("p/t", 3, 4, Epoch(77))]
 
 
 def test_a_watermark_waits_for_its_commit() -> None:
-    buffer = fed(Begin(9, 0, 1), message({"graph": "p/t", "generation": 1, "epoch": 5}))
+    buffer = fed(Begin(9, 0, 1), message({"graph": "p/t", "generation": 1, "term": 2, "epoch": 5}))
     assert buffer.take().watermarks == []
     buffer.add(Commit(9, 10, 0))
-    assert buffer.take().watermarks == [PassedWatermark("p/t", 1, Epoch(5))]
+    assert buffer.take().watermarks == [PassedWatermark("p/t", 1, 2, Epoch(5))]
 
 
 def test_a_flush_is_seen_until_it_is_taken() -> None:

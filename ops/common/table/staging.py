@@ -1,0 +1,29 @@
+"""What Spark left in a folder it wrote: the Parquet files with rows, and nothing else.
+
+Markers, checksums and empty parts are named by no epoch: they go before the commit, since the
+directory of a committed attempt is never looked through again.
+
+Pure.
+"""
+
+from typing import NamedTuple
+
+from ops.common.ports import Lake
+
+
+class Written(NamedTuple):
+    path: str
+    rows: int
+    bytes: int
+
+
+def keep_written(lake: Lake, folder: str) -> list[Written]:
+    """Return the files that hold rows and delete the others."""
+    kept = []
+    for path in sorted(lake.list(folder)):
+        rows, size = lake.sizes(path) if path.endswith(".parquet") else (0, 0)
+        if rows:
+            kept.append(Written(path, rows, size))
+        else:
+            lake.delete(path)
+    return kept

@@ -1,0 +1,37 @@
+"""A control store and a lake for tables that are read by the shared Spark server."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from resources.control_store import ControlStore
+from resources.embedded.postgres import RunningPostgres
+from resources.lake import Lake
+from tests.support.control import Place, new_place, shared_store
+
+
+@pytest.fixture(scope="module")
+def control(postgres: RunningPostgres) -> Iterator[ControlStore]:
+    store = shared_store(postgres)
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def spark(spark: SparkSession) -> SparkSession:
+    """Tables of ten rows: compiling a plan costs more here than running it."""
+    spark.conf.set("spark.sql.shuffle.partitions", "1")
+    spark.conf.set("spark.sql.codegen.wholeStage", "false")
+    return spark
+
+
+@pytest.fixture
+def place(control: ControlStore) -> Place:
+    return new_place(control)
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(str(tmp_path / "lake"))

@@ -1,0 +1,232 @@
+"""The base is what the table was at its epoch, whatever is cut short and whoever comes too late."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import pytest
+from pyspark.sql import SparkSession
+
+from ops.common.change import Row
+from ops.common.epoch import Epoch
+from ops.common.errors import EpochGone, TermOver
+from ops.common.schema import BOOL, INT8, NUMERIC, TEXT, Column, DataType, Kind, Schema
+from ops.common.table.fold import UnexpectedVersion
+from ops.common.table.net import Key, Net, NetRow
+from resources.delta import Delta
+from resources.lake import Lake
+from resources.spark import close_session, new_session
+from tests.support.control import Place
+from tests.support.live_table import LiveTable, values
+from tests.support.model import Rows, Wish
+
+SCHEMA = Schema(
+    (
+        Column("id", INT8),
+        Column("region", TEXT),
+        Column("money", DataType(Kind.NUMERIC, 12, 2)),
+        Column("wide", NUMERIC),
+        Column("flag", BOOL),
+        Column("small", DataType(Kind.INT2)),
+        Column("day", DataType(Kind.DATE)),
+        Column("at", DataType(Kind.TIMESTAMP)),
+        Column("at_z", DataType(Kind.TIMESTAMPTZ)),
+    ),
+    ("id",),
+)
+
+
+class CutShort(Exception):
+    """What a crash is in this process."""
+
+
+@pytest.fixture
+def table(place: Place, lake: Lake, spark: SparkSession) -> LiveTable:
+    """Rows 1 to 4 from two pages, then an epoch that changes 2, drops 3 and adds 5."""
+    made = LiveTable.create(place, lake, spark, SCHEMA)
+    made.put_snapshot({(n,): row(n, "page") for n in range(1, 5)}, files=2)
+    made.commit([put(2, "log"), drop(3), put(5, "log")])
+    return made
+
+
+def row(number: int, region: str | None) -> Row:
+    return (
+        number,
+        region,
+        Decimal(number) + Decimal("0.10"),
+        Decimal("12345678901234567890.000000000000000001"),
+        None if number == 4 else True,
+        -number,
+        date(1, 1, 1),
+        datetime(1, 1, 1, 0, 0, 0, 1),
+        datetime(2024, 3, 31, 2, 30, tzinfo=UTC),
+    )
+
+
+def put(number: int, region: str | None) -> Wish:
+    return Wish((number,), (number,), row(number, region)[1:], "put", False)
+
+
+def drop(number: int) -> Wish:
+    return Wish((number,), (number,), row(number, None)[1:], "delete", False)
+
+
+def stop_at(name: str) -> Callable[[str], None]:
+    def failpoint(reached: str) -> None:
+        if reached == f"fold.{name}":
+            raise CutShort(name)
+
+    return failpoint
+
+
+def plain(table: LiveTable, version: int | None = None) -> Rows:
+    """Return the base as any Delta reader sees it."""
+    reader = table.spark.read.format("delta")
+    if version is not None:
+        reader = reader.option("versionAsOf", version)
+    found = [
+        values(r) for r in reader.load(table.lake.uri(table.relation.path)).toArrow().to_pylist()
+    ]
+    rows: Rows = {r[:1]: r for r in found if r is not None}
+    assert len(rows) == len(found), "a key twice"
+    return rows
+
+
+def test_the_first_fold_is_pages_and_log(table: LiveTable) -> None:
+    base = table.fold()
+    assert base is not None and base.epoch == table.now
+    assert plain(table, base.version) == table.history[table.now] == table.read()[table.now]
+    assert table.files() == [], "the base stands for all of them"
+    with pytest.raises(EpochGone) as gone:
+        table.contents(table.now - (1 << 16))
+    assert gone.value.nearest == table.now
+    assert table.fold() is None, "it is there already"
+
+
+def test_later_folds_and_what_lies_between_them(table: LiveTable) -> None:
+    first = table.fold()
+    assert first is not None
+    middle = table.commit([put(6, None)])
+    last = table.commit([drop(1), put(6, "again")])
+    second = table.fold()
+    assert second is not None and second.version > first.version
+    assert plain(table) == table.history[last]
+    # The log between the two bases is gone: the older base must not stand in for it.
+    for epoch in (middle, first.epoch):
+        with pytest.raises(EpochGone):
+            table.contents(epoch)
+
+
+def test_a_pinned_epoch_before_the_first_base_stays_readable(table: LiveTable) -> None:
+    before = Epoch(table.now - (1 << 16))
+    table.pin(before)
+    table.fold()
+    table.commit([put(7, "late")])
+    table.fold()
+    assert table.read(before, table.now) == {e: table.history[e] for e in (before, table.now)}
+
+
+def test_pages_without_a_log(place: Place, lake: Lake, spark: SparkSession) -> None:
+    made = LiveTable.create(place, lake, spark, SCHEMA)
+    assert made.fold() is None, "nothing is there to fold"
+    made.put_snapshot({(1,): row(1, "page")})
+    base = made.fold()
+    assert base is not None and plain(made, base.version) == made.history[made.now]
+
+
+def test_a_log_without_pages_and_with_null_keys(
+    place: Place, lake: Lake, spark: SparkSession
+) -> None:
+    """The state of a view: never a snapshot file, and NULL is a group."""
+    schema = Schema((Column("a", TEXT), Column("b", INT8), Column("n", INT8)), ("a", "b"))
+    made = LiveTable.create(place, lake, spark, schema)
+    keys: list[Key] = [(None, None), ("x", None), (None, 1)]
+    rows: Rows = {key: (*key, 1) for key in keys}
+    made.commit_net({k: NetRow(True, None, r) for k, r in rows.items()}, rows)
+    made.fold()
+    after: Rows = {(None, None): (None, None, 2), ("x", None): ("x", None, 1)}
+    net: Net = {
+        (None, None): NetRow(True, rows[None, None], after[None, None]),
+        (None, 1): NetRow(True, rows[None, 1], None),
+    }
+    made.commit_net(net, after)
+    made.fold()
+    assert made.read(made.now) == {made.now: after}
+
+
+def test_a_log_that_changes_nothing_in_the_base(table: LiveTable) -> None:
+    table.fold()
+    net: Net = {(99,): NetRow(False, None, None)}
+    table.commit_net(net, table.history[table.now])
+    base = table.fold()
+    assert base is not None and base.epoch == table.now
+    assert plain(table, base.version) == table.history[table.now]
+
+
+@pytest.mark.parametrize("step", ["after_create", "before_delta", "after_delta"])
+def test_cut_short_and_folded_again(table: LiveTable, step: str) -> None:
+    with pytest.raises(CutShort):
+        table.fold(stop_at(step))
+    assert table.read(table.now) == {table.now: table.history[table.now]}
+    base = table.fold()
+    assert base is not None and plain(table, base.version) == table.history[table.now]
+    assert table.read(table.now) == {table.now: table.history[table.now]}
+
+
+def test_cut_short_and_folded_to_a_later_epoch(table: LiveTable) -> None:
+    with pytest.raises(CutShort):
+        table.fold(stop_at("after_delta"))
+    table.commit([put(3, "back"), drop(2), put(5, "newer")])
+    base = table.fold()
+    assert base is not None and plain(table, base.version) == table.history[table.now]
+    table.commit([drop(5)])
+    with pytest.raises(CutShort):
+        table.fold(stop_at("before_record"))
+    table.commit([put(5, "newest")])
+    base = table.fold()
+    assert base is not None and plain(table, base.version) == table.history[table.now]
+
+
+def test_a_zombie_cannot_bring_old_rows_back(table: LiveTable, spark: SparkSession) -> None:
+    """It has decided what to merge; by the time it does, others have folded to a later epoch."""
+    session = new_session(spark)
+
+    def others(name: str) -> None:
+        if name == "fold.before_delta":
+            table.commit([put(3, "back"), drop(2), drop(5)])
+            table.fold()
+
+    table.pin(table.now)
+    zombie = replace(table.folder(others), spark=session)
+    with pytest.raises(TermOver):
+        zombie.fold(table.relation, table.now)
+    close_session(session)
+    assert plain(table) == table.history[table.now]
+    assert table.read(table.now) == {table.now: table.history[table.now]}
+
+
+def test_a_folder_whose_term_is_over_records_nothing(table: LiveTable) -> None:
+    folder = table.folder(lambda name: name == "fold.before_record" and table.folder() and None)
+    with pytest.raises(TermOver):
+        folder.fold(table.relation, table.now)
+    assert table.contents(table.now).base is None
+    base = table.fold()
+    assert base is not None and plain(table, base.version) == table.history[table.now]
+
+
+def test_somebody_elses_commit_is_noticed(table: LiveTable) -> None:
+    table.fold()
+    table.spark.sql(f"DELETE FROM delta.`{table.lake.uri(table.relation.path)}` WHERE id = 1")
+    table.commit([put(8, "x")])
+    with pytest.raises(UnexpectedVersion, match="somebody else"):
+        table.fold()
+    assert table.read(table.now) == {table.now: table.history[table.now]}
+
+
+def test_the_stamp_names_the_epoch(table: LiveTable) -> None:
+    base = table.fold()
+    assert base is not None
+    found = Delta(table.lake).latest(table.relation.path)
+    assert found is not None and found[0] == base.version
+    assert found[1] is not None and found[1].endswith(f"epoch {table.now}")

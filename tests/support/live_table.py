@@ -1,0 +1,243 @@
+"""A relation with real files and a real control store, beside its history as dictionaries."""
+
+import itertools
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from ops.barrier_worker.commit import EpochCommit, commit_epoch, open_attempt
+from ops.barrier_worker.lease import Term, acquire
+from ops.common.arrow import arrow_schema
+from ops.common.barrier import Attempt
+from ops.common.change import Row
+from ops.common.epoch import ZERO, Epoch
+from ops.common.errors import EpochGone
+from ops.common.ports import Failpoint
+from ops.common.schema import Schema, quote
+from ops.common.table.fold import Folder
+from ops.common.table.log import log_table
+from ops.common.table.merge import LogMerger
+from ops.common.table.net import Key, Net, net_changes
+from ops.common.table.relation import (
+    Base,
+    Contents,
+    DataFile,
+    Relation,
+    StagedFile,
+    changed_files,
+    contents,
+)
+from ops.common.table.state_table import StateTable
+from ops.planner.apply import maintenance_graph
+from resources.delta import Delta
+from resources.lake import Lake
+from resources.spark import new_session
+from tests.support.control import Place
+from tests.support.model import Rows, Wish, happen, key_of
+
+numbers = itertools.count()
+STEP = 1 << 16
+Moved = dict[Key, tuple[Row | None, Row | None]]
+
+
+def pass_by(_: str) -> None:
+    """A failpoint at which nothing happens."""
+
+
+@dataclass
+class LiveTable:
+    """`history` holds the rows as of each committed epoch."""
+
+    place: Place
+    lake: Lake
+    spark: SparkSession
+    relation: Relation
+    term: Term
+    folding: SparkSession
+    """Folding sets what it stamps its commits with: it has a session of its own."""
+    history: dict[int, Rows] = field(default_factory=dict)
+
+    @staticmethod
+    def create(
+        place: Place, lake: Lake, spark: SparkSession, schema: Schema, *, graph: str | None = None
+    ) -> "LiveTable":
+        """Make a table whose epochs are committed by `graph`, or by one of its own."""
+        relation = place.create(f"t{next(numbers)}", schema)
+        term = acquire(place.store, graph or relation.graph, owner="test", seconds=600)
+        return LiveTable(place, lake, spark, relation, term, new_session(spark), {0: {}})
+
+    @property
+    def now(self) -> Epoch:
+        return Epoch(max(self.history))
+
+    @property
+    def table(self) -> StateTable:
+        return StateTable(self.spark, self.lake, self.relation)
+
+    def attempt(self) -> Attempt:
+        parent = f"{self.relation.path}/_attempts"
+        return open_attempt(self.place.store, self.term.graph, self.term.term, parent)
+
+    def put_snapshot(self, rows: Rows, *, files: int = 1) -> None:
+        """Commit rows as a backfill does; what was committed as log before supersedes them."""
+        attempt = self.attempt()
+        staged = []
+        for number in range(files):
+            part = list(rows.values())[number::files]
+            path = f"{attempt.directory}/page-{number}.parquet"
+            size = self.lake.write(path, rows_table(part, self.relation.schema))
+            staged.append(
+                StagedFile(self.relation.id, attempt.id, "snapshot", path, len(part), size)
+            )
+        self.commit_files(attempt, staged)
+        self.history[self.now] = {**rows, **self.history[self.now]}
+
+    def commit(self, wanted: list[Wish]) -> Epoch:
+        changes, after = happen(self.history[self.now], wanted)
+        return self.commit_net(net_changes(changes, key_of(self.relation.schema)), after)
+
+    def commit_net(self, net: Net, after: Rows) -> Epoch:
+        attempt, epoch = self.attempt(), Epoch(self.now + STEP)
+        staged = []
+        if net:
+            path = f"{attempt.directory}/log.parquet"
+            count = self.relation.vnode_count
+            table = log_table(net, self.relation.schema, vnode_count=count, epoch=epoch)
+            size = self.lake.write(path, table)
+            unknown = sum(not row.known for row in net.values())
+            staged = [
+                StagedFile(self.relation.id, attempt.id, "log", path, len(net), size, unknown)
+            ]
+        self.commit_files(attempt, staged)
+        self.history[epoch] = after
+        return epoch
+
+    def commit_files(self, attempt: Attempt, staged: list[StagedFile]) -> None:
+        epoch = Epoch(self.now + STEP)
+        commit = EpochCommit(
+            self.term.graph, self.term.term, self.now, epoch, (attempt.id,), staged
+        )
+        commit_epoch(self.place.store, commit, failpoint=pass_by, name="tick")
+        self.history[epoch] = self.history[self.now]
+
+    def pin(self, epoch: Epoch, owner: str = "reader") -> None:
+        self.place.store.execute("upsert_pin", relation=self.relation.id, owner=owner, epoch=epoch)
+
+    def merge(self, failpoint: Failpoint = pass_by) -> int:
+        merger = LogMerger(
+            self.place.store, self.lake, self.spark, failpoint, self.term.graph, self.term.term
+        )
+        return merger.merge_if_many(self.relation, limit=1)
+
+    def folder(self, failpoint: Failpoint = pass_by) -> Folder:
+        """A folder with a new term; any folder made before is a zombie from here on."""
+        graph = maintenance_graph(self.place.pipeline, self.relation.name)
+        self.place.store.execute("take_over_lease", graph=graph, owner="other")
+        term = acquire(self.place.store, graph, owner="folder", seconds=600)
+        delta = Delta(self.lake)
+        return Folder(self.place.store, self.lake, self.folding, delta, failpoint, term)
+
+    def fold(self, failpoint: Failpoint = pass_by) -> Base | None:
+        """Fold to the newest epoch, pinned meanwhile, as `fold_point` does."""
+        self.pin(self.now, owner="fold")
+        try:
+            return self.folder(failpoint).fold(self.relation, self.now)
+        finally:
+            self.place.store.execute("delete_pin", relation=self.relation.id, owner="fold")
+
+    def contents(self, epoch: int) -> Contents:
+        return contents(self.place.store, self.relation, Epoch(epoch))
+
+    def files(self) -> list[DataFile]:
+        rows = self.place.store.query("select_files", relation=self.relation.id)
+        return [DataFile.from_row(row) for row in rows]
+
+    def readable(self) -> dict[int, Contents]:
+        """Return the contents of every epoch of the history that can still be read."""
+        found = {}
+        for epoch in self.history:
+            try:
+                if epoch:
+                    found[epoch] = self.contents(epoch)
+            except EpochGone:
+                assert epoch != self.now
+        return found
+
+    def read(self, *epochs: int) -> dict[int, Rows]:
+        """Return the rows as of several epochs, in one job; a key twice is an error."""
+        chosen = {e: c for e, c in self.readable().items() if not epochs or e in epochs}
+        whole = F.struct(*(F.col(quote(n)) for n in self.relation.schema.names))
+        frames = [
+            self.table.read(c).select(F.lit(epoch).alias("at"), whole.alias("row"))
+            for epoch, c in chosen.items()
+        ]
+        return self._by_epoch(frames, list(chosen))
+
+    def lookup(self, keys: list[Key], *epochs: int) -> dict[int, Rows]:
+        schema = pa.struct(list(arrow_schema(self.relation.schema.key_columns)))
+        names = self.relation.schema.key
+        wanted = pa.table(
+            {"key": pa.array([dict(zip(names, k, strict=True)) for k in keys], schema)}
+        )
+        frame = self.spark.createDataFrame(wanted)
+        chosen = {e: c for e, c in self.readable().items() if not epochs or e in epochs}
+        frames = [
+            self.table.lookup(c, frame).select(F.lit(epoch).alias("at"), "row")
+            for epoch, c in chosen.items()
+        ]
+        return self._by_epoch(frames, list(chosen))
+
+    def changes(self, *ranges: tuple[int, int]) -> dict[tuple[int, int], Moved]:
+        """Return key -> (old, new) of each range, in one job; gone ranges are left out."""
+        frames, found = [], {}
+        for after, upto in ranges:
+            try:
+                before = self.contents(after) if after else self._nothing()
+                files = changed_files(self.files(), self.relation, Epoch(after), Epoch(upto))
+            except EpochGone:
+                continue
+            found[after, upto] = {}
+            if files:
+                net = self.table.changes(files, before)
+                tags = (F.lit(after).alias("after"), F.lit(upto).alias("upto"))
+                frames.append(net.select(*tags, "key", "old", "new"))
+        for line in _union(frames):
+            key = values(line["key"])
+            moved = found[line["after"], line["upto"]]
+            assert key is not None and key not in moved
+            moved[key] = (values(line["old"]), values(line["new"]))
+        return found
+
+    def _nothing(self) -> Contents:
+        return Contents(self.relation, ZERO, None, (), ())
+
+    def _by_epoch(self, frames: list[DataFrame], epochs: list[int]) -> dict[int, Rows]:
+        found: dict[int, Rows] = {epoch: {} for epoch in epochs}
+        key = key_of(self.relation.schema)
+        for line in _union(frames):
+            row = values(line["row"])
+            assert row is not None and key(row) not in found[line["at"]], "a key twice"
+            found[line["at"]][key(row)] = row
+        return found
+
+
+def rows_table(rows: list[Row], schema: Schema) -> pa.Table:
+    names = schema.names
+    listed = [dict(zip(names, row, strict=True)) for row in rows]
+    return pa.Table.from_pylist(listed, schema=arrow_schema(schema.columns))
+
+
+def values(struct: dict[str, Any] | None) -> Row | None:
+    return None if struct is None else tuple(struct.values())
+
+
+def _union(frames: list[DataFrame]) -> list[dict[str, Any]]:
+    if not frames:
+        return []
+    whole = frames[0]
+    for frame in frames[1:]:
+        whole = whole.unionByName(frame)
+    return list(whole.toArrow().to_pylist())
