@@ -7,7 +7,7 @@ needs one.
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from ops.common.epoch import Epoch
 from ops.common.errors import ConfigError, LeaseHeld
@@ -64,20 +64,10 @@ def attended(
 
     def _stream(attendance: Attendance) -> None:
         tell(f"nobody runs the stream of {pipeline}: this run does meanwhile")
-        granting = threading.Thread(target=grant, name=f"{pipeline} grants", daemon=True)
-        granting.start()
-        try:
-            until = attendance.leaving.is_set
+        until = attendance.leaving.is_set
+        # Somebody may be faster, which is as good.
+        with _granting(deployment, pipeline), suppress(LeaseHeld):
             running.stream(deployment, pipeline, owner=owner, until=until, tell=tell)
-        except LeaseHeld:
-            return  # somebody was faster, which is as good
-
-    def grant() -> None:
-        grants = {"pipeline": pipeline, "seconds": GRANT_SECONDS}
-        while True:
-            deployment.store.execute("grant_barriers", **grants)
-            if attendance.leaving.wait(GRANT_SECONDS / 3):
-                return
 
     thread = threading.Thread(target=attend, name=f"{pipeline} stream", daemon=True)
     thread.start()
@@ -87,6 +77,29 @@ def attended(
         attendance.leaving.set()
         thread.join()
     attendance.check()
+
+
+@contextmanager
+def _granting(deployment: Deployment, pipeline: str) -> Iterator[None]:
+    """Grant barriers for the time of the block and not a second longer: others go by grants."""
+    ended = threading.Event()
+
+    def grant(seconds: float) -> None:
+        deployment.store.execute("grant_barriers", pipeline=pipeline, seconds=seconds)
+
+    def keep_granting() -> None:
+        while not ended.wait(GRANT_SECONDS / 3):
+            grant(GRANT_SECONDS)
+
+    grant(GRANT_SECONDS)
+    thread = threading.Thread(target=keep_granting, name=f"{pipeline} grants", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+        grant(0.0)
 
 
 def flush_attended(

@@ -34,16 +34,18 @@ class Child:
 
     name: str
     command: Sequence[str]
-    environ: Mapping[str, str]
+    variables: Mapping[str, str]
     cwd: Path
     log: Path
     before_start: Callable[[], None] = lambda: None
     _process: "subprocess.Popen[bytes] | None" = None
     _starts: list[float] = field(default_factory=list)
+    _asked: bool = False
 
     def start(self) -> None:
         self.before_start()
         self._starts.append(time.monotonic())
+        self._asked = False
         leash = [sys.executable, "-I", "-S", "-c", LEASH, str(os.getpid())]
         with self.log.open("ab") as out:
             self._process = subprocess.Popen(
@@ -51,7 +53,7 @@ class Child:
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,
-                env=dict(self.environ),
+                env=dict(self.variables),
                 cwd=self.cwd,
                 # A group of its own; Ctrl-C in the terminal is for us, we end it in order.
                 start_new_session=True,
@@ -71,13 +73,15 @@ class Child:
         return True
 
     def ask(self) -> None:
-        """Tell the whole group to end."""
+        """Tell the whole group to end; once, for a second time means at once to some."""
+        self._asked = True
         self._signal(signal.SIGTERM)
 
     def end(self, *, grace_s: float) -> None:
         """Wait until nothing of the group is left; after `grace_s` it is killed."""
         deadline = time.monotonic() + grace_s
-        self.ask()
+        if not self._asked:
+            self.ask()
         while self._is_there():
             if time.monotonic() > deadline:
                 self._signal(signal.SIGKILL)

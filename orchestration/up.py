@@ -51,12 +51,16 @@ def up(settings: Settings, *, port: int, host: str = "127.0.0.1", read_only: boo
     settings.logs.mkdir(parents=True, exist_ok=True)
     adopt_orphans()
     try:
-        with end_on_terminate(), EmbeddedPostgres(settings.home).acquire() as postgres:
-            with _running(settings, postgres, port=port, host=host, read_only=read_only) as all_:
-                all_.await_ready()
-                _say(f"Tidegate is up: {all_.url} (ready in {time.monotonic() - started:.0f} s)")
-                _say("Ctrl-C ends it.")
-                return all_.watch()
+        with (
+            end_on_terminate(),
+            EmbeddedPostgres(settings.home).acquire() as postgres,
+            _running(settings, postgres, port=port, host=host, read_only=read_only) as everything,
+        ):
+            everything.await_ready()
+            ready = time.monotonic() - started
+            _say(f"Tidegate is up: {everything.url} (ready in {ready:.0f} s)")
+            _say("Ctrl-C ends it.")
+            return everything.watch()
     except (KeyboardInterrupt, SystemExit):
         _say("Tidegate has ended.")
         return 0
@@ -75,9 +79,7 @@ class _Spark:
         if self.starts > 3:
             return False
         self.starts += 1
-        self.server = launch_connect_server(
-            self.settings, port=self.server.port, token=self.token
-        )
+        self.server = launch_connect_server(self.settings, port=self.server.port, token=self.token)
         return True
 
 
@@ -129,8 +131,13 @@ class _Running:
         return None
 
     def stop(self) -> None:
-        """End the daemon first (it launches), then the runs, then what they need."""
-        for child in reversed(self.children):
+        """End the daemon first (it launches), then the runs and the UI, then what they need."""
+        for child in self.children:
+            if child.name == "daemon":
+                child.end(grace_s=GRACE_SECONDS)
+        for child in self.children:
+            child.ask()
+        for child in self.children:
             child.end(grace_s=GRACE_SECONDS)
         self.spark.server.stop()
 

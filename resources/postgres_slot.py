@@ -13,12 +13,12 @@ import threading
 import time
 from collections.abc import Iterator
 
-import psycopg2
-import psycopg2.errors
-from psycopg2.extras import REPLICATION_LOGICAL, LogicalReplicationConnection
+import psycopg
+from psycopg import sql
 
 from resources.postgres import SlotLost
 from resources.postgres_link import Link, SourceBusy, SourceRefused, SourceUnreachable
+from resources.postgres_walsender import Walsender
 
 FEEDBACK_SECONDS = 5.0
 MAX_MESSAGES = 50_000
@@ -39,8 +39,7 @@ class SlotReader:
         self._lock = threading.Lock()
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
-        self._connection: LogicalReplicationConnection | None = None
-        self._cursor: psycopg2.extras.ReplicationCursor | None = None
+        self._cursor: Walsender | None = None
         self._confirmed = 0
         self._last_feedback = 0.0
         self._between_transactions = True
@@ -52,27 +51,20 @@ class SlotReader:
 
         The server begins at what was confirmed if that is later.
         """
-        assert self._connection is None, "started once"
+        assert self._cursor is None, "started once"
+        names = '"' + publication.replace('"', '""') + '"'
+        command = sql.SQL(
+            "START_REPLICATION SLOT {slot} LOGICAL {at} (proto_version '1', "
+            "publication_names {names}, binary 'true', messages 'true')"
+        ).format(
+            slot=sql.Identifier(slot),
+            at=sql.SQL(f"{from_lsn >> 32:X}/{from_lsn & 0xFFFFFFFF:X}"),
+            names=sql.Literal(names),
+        )
         with self._errors_named(slot):
-            self._connection = psycopg2.connect(
-                connection_factory=LogicalReplicationConnection,
-                # Decoding a large transaction may take the walsender long; nothing of it is ours.
-                **self._link.parameters(statement_timeout=0),
-            )
-            self._cursor = self._connection.cursor()
-            names = '"' + publication.replace('"', '""') + '"'
-            self._cursor.start_replication(
-                slot_name=slot,
-                slot_type=REPLICATION_LOGICAL,
-                start_lsn=from_lsn,
-                decode=False,
-                options={
-                    "proto_version": "1",
-                    "publication_names": names,
-                    "binary": "true",
-                    "messages": "true",
-                },
-            )
+            # Decoding a large transaction may take the walsender long; nothing of it is ours.
+            dsn = self._link.dsn(statement_timeout=0)
+            self._cursor = Walsender(dsn, command.as_bytes(None))
         self._last_feedback = time.monotonic()
         self._thread = threading.Thread(
             target=self._keep_alive, name=f"keep-alive of slot {slot}", daemon=True
@@ -121,9 +113,8 @@ class SlotReader:
         if self._thread is not None:
             self._thread.join()
         with self._lock:
-            if self._connection is not None:
-                with contextlib.suppress(psycopg2.Error):
-                    self._connection.close()
+            if self._cursor is not None:
+                self._cursor.close()
             self._cursor = None
 
     def __enter__(self) -> "SlotReader":
@@ -150,13 +141,13 @@ class SlotReader:
         if last is not None:
             self._between_transactions = _ends_transaction(found[-1][1])
             self._last_data_end, self._quiet_at = last.wal_end, None
-        # The driver answers keep-alives by itself and only moves `wal_end`: if that is past the
-        # last message, a keep-alive came after it.
+        # A keep-alive is answered by the connection and only moves `wal_end`: if that is past the
+        # last message, one came after it.
         if cursor.wal_end > self._last_data_end:
             self._quiet_at = cursor.wal_end
         return found
 
-    def _open(self) -> "psycopg2.extras.ReplicationCursor":
+    def _open(self) -> Walsender:
         if self._cursor is None:
             raise SourceUnreachable("the slot's reader is not started, or closed")
         return self._cursor
@@ -166,7 +157,7 @@ class SlotReader:
             with self._lock:
                 try:
                     self._feedback_if_due()
-                except psycopg2.Error:
+                except psycopg.Error:
                     return  # the next poll meets the same error and reports it
 
     def _feedback_if_due(self) -> None:
@@ -174,27 +165,22 @@ class SlotReader:
             self._send_feedback()
 
     def _send_feedback(self) -> None:
-        lsn = self._confirmed
-        self._open().send_feedback(write_lsn=lsn, flush_lsn=lsn, apply_lsn=lsn, force=True)
+        self._open().confirm(self._confirmed)
         self._last_feedback = time.monotonic()
 
     @contextlib.contextmanager
     def _errors_named(self, slot: str = "") -> Iterator[None]:
         try:
             yield
-        except psycopg2.errors.ObjectInUse as error:
+        except psycopg.errors.ObjectInUse as error:
             raise SlotInUse(f"{_text(error)}; stop the other reader of slot {slot}") from error
-        except psycopg2.errors.ObjectNotInPrerequisiteState as error:
+        except psycopg.errors.ObjectNotInPrerequisiteState as error:
             raise SlotLost(slot) from error
-        except psycopg2.errors.UndefinedObject as error:
+        except psycopg.errors.UndefinedObject as error:
             raise SourceRefused(
                 f"{self._link.where}: {_text(error)}; run the pipeline's prepare step again"
             ) from error
-        except (
-            psycopg2.OperationalError,
-            psycopg2.InterfaceError,
-            psycopg2.DatabaseError,
-        ) as error:
+        except psycopg.Error as error:
             where = self._link.where
             raise SourceUnreachable(f"lost the stream of {where}: {_text(error)}") from error
 

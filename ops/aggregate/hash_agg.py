@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 
 from ops.common.columns import field, key_struct, same_key, vnode_column
 from ops.common.schema import Column as StateColumn
-from ops.common.schema import DataType, Kind, quote, spark_type
+from ops.common.schema import DataType, Kind, quote, spark_type, struct_ddl
 from ops.planner.plan import (
     ROW_COUNT,
     AggKind,
@@ -73,13 +73,15 @@ class HashAggExecutor:
     def compare(self, merged: DataFrame) -> DataFrame:
         """Return the frame of the module's docstring; a group with no rows left is absent."""
         rows = field("summed", ROW_COUNT)
+        # With fields that may be NULL: Arrow refuses an absent struct whose fields may not.
+        summed = F.col("summed").cast(struct_ddl(self.view.state.columns))
         moved = merged.select(
             vnode_column(self.view.state.key_columns, self.view.plan.vnode_count, path="key").alias(
                 "vnode"
             ),
             "key",
             "state_old",
-            F.when(rows != 0, F.col("summed")).alias("state_new"),
+            F.when(rows != 0, summed).alias("state_new"),
         )
         return moved.select(
             "vnode",

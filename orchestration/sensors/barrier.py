@@ -148,7 +148,7 @@ class Tick:
         )
         if not ended or ended[0].end_time is None:
             return None
-        since = self.now - ended[0].end_time
+        since = max(0.0, self.now - ended[0].end_time)
         last = ended[0].dagster_run
         if last.status is dg.DagsterRunStatus.SUCCESS and since < (wait := self._idle_wait()):
             return f"the stream was idle; looking again in {wait - since:.0f} s"
@@ -157,8 +157,9 @@ class Tick:
             if not _failed_soon(record):
                 break
             failures += 1
-        left = wait_after(failures) - since
-        if failures and left > 0:
+        # The first is replaced at once: a host died, or somebody killed it.
+        left = wait_after(failures - 1) - since
+        if left > 0:
             return f"{_failure_of(self.instance, last)}; trying again in {left:.0f} s"
         return None
 

@@ -146,4 +146,3 @@ def _environ(settings: Settings, token: str) -> dict[str, str]:
         # By the environment, not as a setting: settings can be read by every session.
         "SPARK_CONNECT_AUTHENTICATE_TOKEN": token,
     }
-

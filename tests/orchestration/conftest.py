@@ -1,8 +1,8 @@
-"""A shop of its own for each test: a source, a control store, a lake, and the environment for them."""
+"""A shop of its own for each test: a source, a control store, and the environment for them."""
 
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import dagster as dg
@@ -30,7 +30,7 @@ ROWS = 1000
 
 @dataclass(frozen=True)
 class Shop:
-    dsn: str
+    dsn: str = field(repr=False)
     folder: Path
 
     @property

@@ -48,7 +48,7 @@ def steps(wanted: st.SearchStrategy[list[Wish]]) -> st.SearchStrategy[list[list[
 
 # Shrinking would run Spark hundreds of times; the seed is printed instead.
 LIVES = settings(
-    max_examples=5,
+    max_examples=4,
     deadline=None,
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),

@@ -40,6 +40,8 @@ from tests.support.model import Rows, Wish, happen, key_of
 
 numbers = itertools.count()
 STEP = 1 << 16
+FIRST = 1_000_000 * STEP
+"""Real epochs are far from 0; the waves of a view's snapshot are labelled below them."""
 Moved = dict[Key, tuple[Row | None, Row | None]]
 
 
@@ -74,6 +76,10 @@ class LiveTable:
         return Epoch(max(self.history))
 
     @property
+    def next(self) -> Epoch:
+        return Epoch(max(self.now, FIRST) + STEP)
+
+    @property
     def table(self) -> StateTable:
         return StateTable(self.spark, self.lake, self.relation)
 
@@ -100,7 +106,7 @@ class LiveTable:
         return self.commit_net(net_changes(changes, key_of(self.relation.schema)), after)
 
     def commit_net(self, net: Net, after: Rows) -> Epoch:
-        attempt, epoch = self.attempt(), Epoch(self.now + STEP)
+        attempt, epoch = self.attempt(), self.next
         staged = []
         if net:
             path = f"{attempt.directory}/log.parquet"
@@ -116,7 +122,7 @@ class LiveTable:
         return epoch
 
     def commit_files(self, attempt: Attempt, staged: list[StagedFile]) -> None:
-        epoch = Epoch(self.now + STEP)
+        epoch = self.next
         commit = EpochCommit(
             self.term.graph, self.term.term, self.now, epoch, (attempt.id,), staged
         )

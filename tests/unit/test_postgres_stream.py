@@ -302,3 +302,26 @@ def test_what_has_no_place_stops_its_table_on_both_ways(place: Place) -> None:
         assert "column v" in poisoned.why
         with pytest.raises(ValueDoesNotFit, match="column v"):
             place.page(name)
+
+
+def test_a_keepalive_confirms_nothing(place: Place) -> None:
+    """The server's position is ours to confirm once it is committed, and not before."""
+    place.run("CREATE TABLE t (id int8 PRIMARY KEY)")
+    place.run(f"ALTER DATABASE {place.name} SET wal_sender_timeout = '1s'")
+    reader = place.reader(place.prepare("t"), feedback_s=0.2)
+    place.events(reader, Decoder(place.bound("t")))
+
+    def quiet_after(lsn: int) -> bool:
+        reader.poll(0.05)
+        return (reader.keepalive_position() or 0) > lsn
+
+    until(lambda: quiet_after(0))
+    committed = reader.keepalive_position()
+    assert committed is not None
+    reader.confirm(committed)
+    # WAL of a neighbour: the server's position moves, and nothing of it is for us.
+    place.run("CREATE TABLE other (id int8)", "INSERT INTO other SELECT generate_series(1, 5000)")
+    until(lambda: quiet_after(committed))
+    for _ in range(10):
+        reader.poll(0.1)
+    assert place.confirmed() == committed
