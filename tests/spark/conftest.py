@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from resources.control_store import ControlStore
 from resources.embedded.postgres import RunningPostgres
@@ -17,14 +16,6 @@ def control(postgres: RunningPostgres) -> Iterator[ControlStore]:
     store = shared_store(postgres)
     yield store
     store.close()
-
-
-@pytest.fixture
-def spark(spark: SparkSession) -> SparkSession:
-    """Tables of ten rows: compiling a plan costs more here than running it."""
-    spark.conf.set("spark.sql.shuffle.partitions", "1")
-    spark.conf.set("spark.sql.codegen.wholeStage", "false")
-    return spark
 
 
 @pytest.fixture

@@ -276,7 +276,7 @@ class Driver:
             if time.monotonic() > deadline:
                 faulthandler.dump_traceback()
                 raise AssertionError(f"it did not happen within {seconds} s: {self._progress()}")
-            time.sleep(0.02)
+            time.sleep(0.1)
 
     def _check(self) -> None:
         if self.failure is not None:

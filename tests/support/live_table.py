@@ -67,6 +67,9 @@ class LiveTable:
         place: Place, lake: Lake, spark: SparkSession, schema: Schema, *, graph: str | None = None
     ) -> "LiveTable":
         """Make a table whose epochs are committed by `graph`, or by one of its own."""
+        # Tables of ten rows: compiling a plan costs more here than running it.
+        spark.conf.set("spark.sql.shuffle.partitions", "1")
+        spark.conf.set("spark.sql.codegen.wholeStage", "false")
         relation = place.create(f"t{next(numbers)}", schema)
         term = acquire(place.store, graph or relation.graph, owner="test", seconds=600)
         return LiveTable(place, lake, spark, relation, term, new_session(spark), {0: {}})

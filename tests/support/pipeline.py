@@ -49,11 +49,12 @@ SELECT i, CASE WHEN i %% 11 > 0 THEN 'r' || i %% 10 END,
   CASE WHEN i %% 13 > 0 THEN i %% 997 + 0.25 END,
   i %% 7, i %% 2 = 0, date '2024-01-01' + i %% 100, now(), 'row ' || i
 FROM generate_series(1, %(rows)s) AS i"""
-# A few thousand rows: more than one partition would be all overhead.
+# A few thousand rows: more than one partition, or code compiled for them, would be all overhead.
 SMALL = {
     "spark.sql.shuffle.partitions": "1",
     "spark.databricks.delta.snapshotPartitions": "1",
     "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
 }
 _numbers = itertools.count(1)
 
@@ -117,7 +118,7 @@ def new_pipeline(
     text = SOURCE.format(database=source, slot=f"slot_{mark}")
     for table in tables:
         text += TABLE.format(
-            name=table, rows_per_split=max(rows // 3, 1), page_rows=500, vnodes=VNODES
+            name=table, rows_per_split=max(rows // 2, 1), page_rows=500, vnodes=VNODES
         )
     for name, query in views.items():
         text += f"CREATE MATERIALIZED VIEW {name} AS {query};\n"

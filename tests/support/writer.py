@@ -17,7 +17,7 @@ class LiveWriter:
     """Writes from entry to exit of its block; `transactions` counts what was committed."""
 
     def __init__(
-        self, dsn: str, *, rows: int, seed: int = 1, table: str = "orders", pause_s: float = 0.02
+        self, dsn: str, *, rows: int, seed: int = 1, table: str = "orders", pause_s: float = 0.04
     ) -> None:
         self._dsn, self._table, self._pause_s = dsn, table, pause_s
         self._random = random.Random(seed)
