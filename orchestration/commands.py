@@ -13,7 +13,7 @@ from ops.backfill.progress import PipelineProgress, pipeline_progress
 from ops.common.errors import ConfigError
 from ops.planner.apply import plan_steps
 from ops.planner.diff import render
-from orchestration import reading, running
+from orchestration import backfilling, reading, running
 from orchestration.deployment import Deployment, open_deployment
 from orchestration.local_run import LocalRun
 from orchestration.screen import ProgressView, status_table
@@ -65,7 +65,7 @@ def backfill(settings: Settings, relation: str, *, vnodes: Sequence[int] | None)
         outside = [v for v in wanted if not 0 <= v < count]
         if outside:
             raise ConfigError(f"{name} has vnodes 0..{count - 1}; there is no {outside[0]}")
-        work = running.backfill_table if is_table else running.backfill_view
+        work = backfilling.backfill_table if is_table else backfilling.backfill_view
         done = work(deployment, pipeline, name, wanted, owner=deployment.owner, tell=console.print)
         for finished in done:
             console.print(f"vnode {finished.vnode}: {finished.rows:,} rows", highlight=False)

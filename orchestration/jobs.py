@@ -12,7 +12,7 @@ from ops.backfill.progress import pipeline_progress
 from ops.common.epoch import Epoch
 from ops.planner.apply import main_graph, relation_graph
 from ops.planner.plan import PipelinePlan, TablePlan, ViewPlan
-from orchestration import running
+from orchestration import backfilling
 from orchestration.errors import error_boundary
 from orchestration.keys import (
     MAX_RETRIES_TAG,
@@ -90,7 +90,7 @@ def build_follow_job(view: ViewPlan) -> dg.JobDefinition:
     def follow_log(context: dg.OpExecutionContext, deployment: DeploymentResource) -> None:
         with error_boundary():
             opened, owner = deployment.of_run(context, relation_graph(view.pipeline, view.name))
-            followed = running.backfill_view(
+            followed = backfilling.backfill_view(
                 opened,
                 view.pipeline,
                 view.name,

@@ -13,7 +13,7 @@ from types import TracebackType
 
 from ops.backfill.progress import PipelineProgress, RelationProgress, pipeline_progress
 from ops.common.errors import is_transient
-from orchestration import running
+from orchestration import backfilling, running
 from orchestration.deployment import Deployment
 from orchestration.maintenance import maintain_until
 
@@ -110,7 +110,7 @@ class LocalRun:
         def fill() -> None:
             found = table or view
             assert found is not None
-            backfill = running.backfill_table if table else running.backfill_view
+            backfill = backfilling.backfill_table if table else backfilling.backfill_view
             done = backfill(
                 self._deployment,
                 self._pipeline,

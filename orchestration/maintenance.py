@@ -6,11 +6,17 @@ folded to one epoch. Somebody else folding at the same time is as good.
 
 import threading
 import time
+from contextlib import ExitStack, suppress
 
-from ops.common.errors import is_transient
+from ops.common.epoch import Epoch
+from ops.common.errors import LeaseHeld, is_transient
+from ops.common.table.collect import Collector
+from ops.common.table.fold import Folder, fold_point
 from ops.common.table.relation import relations_of
-from orchestration import running
+from ops.planner.apply import ALL, main_graph, maintenance_graph
 from orchestration.deployment import Deployment
+from orchestration.running import Tell, lease
+from resources.spark import new_session, release_session
 
 COLLECT_SECONDS = 60.0
 
@@ -21,7 +27,7 @@ def maintain_until(
     *,
     owner: str,
     leaving: threading.Event,
-    tell: running.Tell,
+    tell: Tell,
 ) -> None:
     """Fold and collect until `leaving` is set; what may pass is tried again at the next turn."""
     fold_s = deployment.settings.fold_interval_seconds
@@ -34,18 +40,18 @@ def maintain_until(
                 _fold(deployment, pipeline, owner=owner, tell=tell)
             if time.monotonic() >= collect_at:
                 collect_at = time.monotonic() + COLLECT_SECONDS
-                running.collect(deployment, pipeline)
+                collect(deployment, pipeline)
         except Exception as error:
             if not is_transient(error):
                 raise
             tell(f"maintenance: {error}; trying again")
 
 
-def _fold(deployment: Deployment, pipeline: str, *, owner: str, tell: running.Tell) -> None:
+def _fold(deployment: Deployment, pipeline: str, *, owner: str, tell: Tell) -> None:
     if not _is_due(deployment, pipeline):
         return
     started = time.monotonic()
-    folded = running.fold(deployment, pipeline, owner=owner)
+    folded = fold(deployment, pipeline, owner=owner)
     if folded:
         names = ", ".join(sorted(folded))
         tell(
@@ -61,3 +67,42 @@ def _is_due(deployment: Deployment, pipeline: str) -> bool:
         return True
     relations = [r for r in relations_of(store, pipeline) if r.id in settled]
     return any(not store.query("select_bases", relation=r.id) for r in relations)
+
+
+def fold(deployment: Deployment, pipeline: str, *, owner: str) -> dict[str, Epoch]:
+    """Fold every settled table and view to one epoch, the committed one; return what moved."""
+    store, folded = deployment.store, dict[str, Epoch]()
+    with ExitStack() as stack:
+        try:
+            everything = maintenance_graph(pipeline, ALL)
+            term = stack.enter_context(lease(deployment, everything, owner=owner)).term
+        except LeaseHeld:
+            # Somebody else is folding: that is as good.
+            return folded
+        epoch, relations = stack.enter_context(
+            fold_point(store, pipeline, main_graph=main_graph(pipeline), term=term)
+        )
+        session = new_session(deployment.spark())
+        stack.callback(release_session, session)
+        for relation in relations:
+            graph = maintenance_graph(pipeline, relation.name)
+            with suppress(LeaseHeld), lease(deployment, graph, owner=owner) as keeper:
+                folder = Folder(
+                    store,
+                    deployment.lake,
+                    session,
+                    deployment.delta,
+                    deployment.failpoint,
+                    keeper.term,
+                )
+                if folder.fold(relation, epoch) is not None:
+                    folded[relation.name] = epoch
+    return folded
+
+
+def collect(deployment: Deployment, pipeline: str, *, unlisted_s: float | None = None) -> int:
+    """Remove orphans; return how many files went."""
+    collector = Collector(deployment.store, deployment.lake, deployment.failpoint)
+    if unlisted_s is None:
+        return collector.collect(pipeline)
+    return collector.collect(pipeline, unlisted_s=unlisted_s)

@@ -1,51 +1,40 @@
-"""The runs of a pipeline, wired: the stream run, the two kinds of backfill, maintenance.
+"""The stream run of a pipeline, wired, and what all its runs share: applying, preparing, leases.
 
 Dagster's assets and the command line call the same functions; each opens what it needs, takes the
-lease of its graph, and hands over to one executor.
+lease of its graph, and hands over to one executor. The backfills are in `backfilling`, folding and
+collecting in `maintenance`.
 """
 
 import time
-from collections.abc import Callable, Collection, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 
 from ops.aggregate.view_actor import ViewActor
 from ops.aggregate.view_executor import ViewExecutor
-from ops.backfill.cdc.cdc_backfill_v2 import ParallelizedCdcBackfillExecutor
-from ops.backfill.cdc.cdc_backfill_v2 import VnodeDone as SplitsDone
 from ops.backfill.cdc.pgoutput import Binding
 from ops.backfill.cdc.prepare import committed_position, prepare_source
 from ops.backfill.cdc.source_executor import SourceExecutor
 from ops.backfill.cdc.transaction_buffer import PREFIX
-from ops.backfill.snapshot_backfill.executor import SnapshotBackfillExecutor
-from ops.backfill.snapshot_backfill.executor import VnodeDone as VnodeRead
-from ops.backfill.snapshot_backfill.phase import Phase
 from ops.barrier_worker.lease import LeaseKeeper, Term, acquire, take_over
 from ops.barrier_worker.main_graph import PipelineGraph
 from ops.barrier_worker.worker import BarrierWorker
 from ops.common.barrier import Barrier
 from ops.common.epoch import Epoch
-from ops.common.errors import ConsistencyError, LeaseHeld, UnknownRelation, is_transient
-from ops.common.table.collect import Collector
-from ops.common.table.fold import Folder, fold_point
+from ops.common.errors import ConsistencyError, LeaseHeld, is_transient
 from ops.common.table.merge import LogMerger
 from ops.common.table.relation import Relation, StagedFile, find_relation, relations_of
 from ops.planner.apply import (
-    ALL,
     apply_pipeline,
     bound_view,
     main_graph,
-    maintenance_graph,
     state_name,
 )
 from ops.planner.plan import PipelinePlan, SourcePlan, ViewPlan
 from orchestration.deployment import Deployment
-from resources.control_store import ControlStore
-from resources.pages import SparkPages
 from resources.postgres import PostgresSource
 from resources.postgres_slot import SlotInUse, SlotReader
-from resources.spark import close_session, new_session
 
 Tell = Callable[[str], None]
 
@@ -117,9 +106,9 @@ def stream(
                 if _stream_once(deployment, plan, keeper, owner=owner, until=until):
                     return
                 tell(f"{pipeline} has new relations; taking them in")
-                keeper.term = replace(keeper.term, committed=_committed(deployment, pipeline))
+                keeper.term = replace(keeper.term, committed=committed_epoch(deployment, pipeline))
             except Exception as error:
-                committed = _committed(deployment, keeper.term.graph)
+                committed = committed_epoch(deployment, keeper.term.graph)
                 failures = 1 if committed > started else failures + 1
                 if not is_transient(error) or failures > 5:
                     raise
@@ -290,130 +279,6 @@ def view_executor(
     )
 
 
-def backfill_table(
-    deployment: Deployment,
-    pipeline: str,
-    table: str,
-    vnodes: Collection[int],
-    *,
-    owner: str,
-    tell: Tell,
-    wait_s: float = 0.0,
-) -> Iterator[SplitsDone]:
-    """Read the splits of `vnodes` of a table; yields each vnode as it is finished."""
-    plan = deployment.pipeline(pipeline)
-    table_plan = plan.table(table)
-    if table_plan is None:
-        raise UnknownRelation(table, [t.name for t in plan.tables])
-    ensure_applied(deployment, plan)
-    prepare(deployment, plan, tell=tell)
-    relation = find_relation(relations_of(deployment.store, pipeline), table)
-    source = deployment.source(plan.source(table_plan.source))
-    pages = SparkPages(
-        deployment.spark(),
-        source,
-        deployment.lake.root,
-        table_plan.external_schema,
-        table_plan.external_table,
-        [(c.name, str(c.type)) for c in relation.schema.columns],
-        relation.schema.key[0],
-    )
-    with lease(deployment, relation.graph, owner=owner, wait_s=wait_s) as keeper:
-        executor = ParallelizedCdcBackfillExecutor(
-            table_plan,
-            relation,
-            deployment.store,
-            source,
-            pages,
-            deployment.clock,
-            deployment.failpoint,
-            keeper,
-        )
-        yield from executor.run(vnodes)
-
-
-def backfill_view(
-    deployment: Deployment,
-    pipeline: str,
-    view: str,
-    vnodes: Collection[int],
-    *,
-    owner: str,
-    tell: Tell,
-    wait_s: float = 0.0,
-) -> Iterator[VnodeRead]:
-    """Read a view's snapshot for `vnodes`; the last one to finish follows the log, too."""
-    plan = deployment.pipeline(pipeline)
-    view_plan = plan.view(view)
-    if view_plan is None:
-        raise UnknownRelation(view, [v.name for v in plan.views])
-    ensure_applied(deployment, plan)
-    relations = relations_of(deployment.store, pipeline)
-    relation = find_relation(relations, view)
-    if relation.in_step or Phase(relation.state) is Phase.FINISHING:
-        # The main graph moves it now: a new term here would end the stream run's.
-        yield from finished_vnodes(deployment.store, relation.id, vnodes)
-        return
-    executor = view_executor(deployment, view_plan, relations)
-    with lease(deployment, executor.output.graph, owner=owner, wait_s=wait_s) as keeper:
-        backfill = SnapshotBackfillExecutor(
-            executor,
-            main_graph(pipeline),
-            deployment.store,
-            deployment.clock,
-            deployment.failpoint,
-            keeper,
-        )
-        yield from backfill.run(vnodes)
-
-
-def finished_vnodes(
-    store: ControlStore, relation: int, vnodes: Collection[int]
-) -> Iterator[VnodeRead]:
-    for row in store.query("select_vnode_progress", relation=relation):
-        if row["vnode"] in vnodes and row["is_finished"]:
-            yield VnodeRead(row["vnode"], row["row_count"])
-
-
-def fold(deployment: Deployment, pipeline: str, *, owner: str) -> dict[str, Epoch]:
-    """Fold every settled table and view to one epoch, the committed one; return what moved."""
-    store, folded = deployment.store, dict[str, Epoch]()
-    with ExitStack() as stack:
-        try:
-            everything = maintenance_graph(pipeline, ALL)
-            term = stack.enter_context(lease(deployment, everything, owner=owner)).term
-        except LeaseHeld:
-            # Somebody else is folding: that is as good.
-            return folded
-        epoch, relations = stack.enter_context(
-            fold_point(store, pipeline, main_graph=main_graph(pipeline), term=term)
-        )
-        session = new_session(deployment.spark())
-        stack.callback(close_session, session)
-        for relation in relations:
-            graph = maintenance_graph(pipeline, relation.name)
-            with suppress(LeaseHeld), lease(deployment, graph, owner=owner) as keeper:
-                folder = Folder(
-                    store,
-                    deployment.lake,
-                    session,
-                    deployment.delta,
-                    deployment.failpoint,
-                    keeper.term,
-                )
-                if folder.fold(relation, epoch) is not None:
-                    folded[relation.name] = epoch
-    return folded
-
-
-def collect(deployment: Deployment, pipeline: str, *, unlisted_s: float | None = None) -> int:
-    """Remove orphans; return how many files went."""
-    collector = Collector(deployment.store, deployment.lake, deployment.failpoint)
-    if unlisted_s is None:
-        return collector.collect(pipeline)
-    return collector.collect(pipeline, unlisted_s=unlisted_s)
-
-
 def flush(
     deployment: Deployment,
     pipeline: str,
@@ -445,5 +310,5 @@ class NobodyAnswers(ConsistencyError):
         )
 
 
-def _committed(deployment: Deployment, graph: str) -> Epoch:
+def committed_epoch(deployment: Deployment, graph: str) -> Epoch:
     return Epoch(deployment.store.query("select_graph", graph=graph)[0]["committed"])

@@ -150,6 +150,12 @@ def new_session(spark: SparkSession) -> SparkSession:
     return cast(SparkSession, session)
 
 
+def release_session(spark: SparkSession) -> None:
+    """Let go of a session made by `new_session`; the Spark it is on goes on."""
+    if is_connect(spark):
+        spark.stop()
+
+
 def close_session(spark: SparkSession) -> None:
     """Let go of the session while its server is still there; in-process, end Spark's JVM too."""
     connect = is_connect(spark)

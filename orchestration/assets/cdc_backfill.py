@@ -10,7 +10,7 @@ import dagster as dg
 
 from ops.planner.apply import relation_graph
 from ops.planner.plan import TablePlan
-from orchestration import running
+from orchestration import backfilling
 from orchestration.assets.reporting import report_vnodes
 from orchestration.errors import error_boundary
 from orchestration.keys import backfill_key, backfill_pool, op_name
@@ -49,7 +49,7 @@ def build_cdc_backfill(table: TablePlan) -> dg.AssetsDefinition:
     ) -> Iterator[dg.MaterializeResult]:
         with error_boundary():
             opened, owner = deployment.of_run(context, relation_graph(table.pipeline, table.name))
-            finished = running.backfill_table(
+            finished = backfilling.backfill_table(
                 opened,
                 table.pipeline,
                 table.name,

@@ -11,7 +11,7 @@ import dagster as dg
 
 from ops.planner.apply import relation_graph
 from ops.planner.plan import ViewPlan
-from orchestration import running
+from orchestration import backfilling
 from orchestration.assets.reporting import report_vnodes
 from orchestration.attendance import attended, require_upstream_filled
 from orchestration.errors import error_boundary
@@ -50,7 +50,7 @@ def build_snapshot_backfill(view: ViewPlan) -> dg.AssetsDefinition:
             opened, owner = deployment.of_run(context, relation_graph(view.pipeline, view.name))
             require_upstream_filled(opened, view)
             with attended(opened, view.pipeline, owner=owner, tell=context.log.info):
-                finished = running.backfill_view(
+                finished = backfilling.backfill_view(
                     opened,
                     view.pipeline,
                     view.name,

@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.table import Table
 
-from orchestration import reading, running
+from orchestration import maintenance, reading, running
 from orchestration.deployment import Deployment, open_deployment
 from orchestration.local_run import LocalRun
 from resources.settings import Settings
@@ -94,7 +94,7 @@ def _measure(deployment: Deployment, cases: list[Case], rows: int, console: Cons
     with LocalRun(deployment, "bench", tell=console.print) as local:
         console.print("filling tables and views …", style="dim")
         local.wait_settled(on_progress=lambda _: None)
-        running.fold(deployment, "bench", owner="bench")
+        maintenance.fold(deployment, "bench", owner="bench")
         peers = {case.name: _make_peer(deployment, case) for case in cases}
         with psycopg.connect(dsn, autocommit=True) as source:
             for round_ in range(WARM_UP + ROUNDS):

@@ -30,7 +30,7 @@ from ops.backfill.failpoints import kill_at, no_failpoint
 from ops.backfill.progress import PipelineProgress, pipeline_progress
 from ops.common.errors import Fenced
 from ops.common.ports import Failpoint
-from orchestration import running
+from orchestration import backfilling, maintenance, running
 from orchestration.deployment import Deployment, open_deployment
 from resources.settings import Settings
 from tests.support.pipeline import PIPELINE, VNODES
@@ -52,7 +52,8 @@ class Job:
     views: tuple[str, ...] = ("revenue",)
     failpoint: str | None = None
     once_settled: bool = False
-    """Arm the failpoint only when all is live: its first passings are let through."""
+    """Arm the failpoint only when all is live, or for the second fold: the first passings are let
+    through."""
     stop_there: bool = False
     """SIGSTOP instead of SIGKILL: the process becomes a zombie that may be woken."""
     max_log_files: int = 16
@@ -213,7 +214,7 @@ class Driver:
 
     def _tables(self) -> None:
         for table in self.job.tables:
-            for _ in running.backfill_table(
+            for _ in backfilling.backfill_table(
                 self.deployment,
                 PIPELINE,
                 table,
@@ -226,7 +227,7 @@ class Driver:
 
     def _views(self) -> None:
         for view in self.job.views:
-            for _ in running.backfill_view(
+            for _ in backfilling.backfill_view(
                 self.deployment,
                 PIPELINE,
                 view,
@@ -241,16 +242,18 @@ class Driver:
         self._await(lambda: self._progress().settled)
         self._say([(r.name, r.state, r.why) for r in self._progress().relations])
         self._file("settled").touch()
-        self.armed.set()
+        if "fold_again" not in self.job.steps:
+            self.armed.set()
 
     def _await_merge(self) -> None:
         self._await(lambda: bool(self._unlisted()))
 
     def _fold(self) -> None:
-        self._say(running.fold(self.deployment, PIPELINE, owner=self.job.owner))
+        self._say(maintenance.fold(self.deployment, PIPELINE, owner=self.job.owner))
 
     def _fold_again(self) -> None:
         running.flush(self.deployment, PIPELINE)
+        self.armed.set()
         self._fold()
 
     def _rest(self) -> None:
@@ -261,7 +264,7 @@ class Driver:
     def _collect(self) -> None:
         # Nobody reads any more: there is no need for a grace.
         self._end_stream()
-        self._say(running.collect(self.deployment, PIPELINE, unlisted_s=0))
+        self._say(maintenance.collect(self.deployment, PIPELINE, unlisted_s=0))
 
     def _end_stream(self) -> None:
         self.over.set()

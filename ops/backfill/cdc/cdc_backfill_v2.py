@@ -122,7 +122,10 @@ class ParallelizedCdcBackfillExecutor:
         waiting = set(vnodes)
         yield from self._finished(splits, waiting)
         todo = [s for s in splits.values() if self._vnode(s.split_id) in waiting]
-        todo = [s for s in todo if not s.finished]
+        # Vnode by vnode, so that partitions are finished along the way and not all at the end.
+        todo = sorted(
+            (s for s in todo if not s.finished), key=lambda s: (self._vnode(s.split_id), s.split_id)
+        )
         results: queue.SimpleQueue[Page | BaseException] = queue.SimpleQueue()
         halt = threading.Event()
         threads = self._start(todo, results, halt)
