@@ -18,8 +18,12 @@ Command = Callable[[argparse.Namespace, Settings], int]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    arguments = _parser().parse_args(argv)
+    parser = _parser()
+    arguments, rest = parser.parse_known_args(argv)
     command: Command = arguments.command
+    if rest and command is not _test:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    arguments.rest = rest
     try:
         return command(arguments, load_settings())
     except (TidegateError, ResourceError) as error:
@@ -84,9 +88,10 @@ def _parser() -> argparse.ArgumentParser:
 
     word("doctor", _doctor, "is everything set up right: Java, disk, sources?")
 
-    test = word("test", _test, "run the tests; `test fast` only those without Spark")
+    test = word(
+        "test", _test, "run the tests, `test fast` only those without Spark; options go to pytest"
+    )
     test.add_argument("tier", nargs="?", choices=["fast", "all"], default="all")
-    test.add_argument("rest", nargs=argparse.REMAINDER, help="passed on to pytest")
 
     bench = word("bench", _bench, "measure, beside a peer, in one run")
     bench.add_argument("what", choices=["tick"])

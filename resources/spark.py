@@ -127,14 +127,15 @@ def prepare_process(settings: Settings) -> None:
 
 
 def open_session(settings: Settings, app_name: str) -> SparkSession:
-    """Return a session of this process; a second call returns the same one."""
+    """Return a session: in-process the one there is, over Connect one of the caller's own."""
     prepare_process(settings)
     builder = SparkSession.builder
     for key, value in spark_conf(settings).items():
         builder = builder.config(key, value)
     if settings.spark_remote is None:
         builder = builder.appName(app_name)
-    session = builder.getOrCreate()
+    # Over Connect a session is cheap, and who closes it must not close somebody else's.
+    session = builder.getOrCreate() if settings.spark_remote is None else builder.create()
     _give_up_in_time(session)
     return session
 

@@ -131,8 +131,10 @@ def _contributions(call: BoundCall, sign: Column, path: str, view: BoundView) ->
         return [present.cast(spark_type(total)).alias(total_name(call.output))]
     assert total.kind is Kind.NUMERIC
     # Wide enough that no partial sum of one range overflows; the total is checked by its cast.
-    wide = value.cast(spark_type(DataType(Kind.NUMERIC, 38, total.scale)))
-    signed = F.when(sign < 0, -wide).otherwise(wide)
+    widest = spark_type(DataType(Kind.NUMERIC, 38, total.scale))
+    wide = value.cast(widest)
+    # Not `-wide`: Spark's unary minus rounds to 34 digits, its subtraction does not.
+    signed = F.when(sign < 0, F.lit(0).cast(widest) - wide).otherwise(wide)
     return [
         F.coalesce(F.sum(signed), F.lit(0)).cast(spark_type(total)).alias(total_name(call.output)),
         present.alias(count_name(call.output)),

@@ -9,6 +9,7 @@ from resources.control_store import ControlStore
 from resources.embedded.postgres import RunningPostgres
 from resources.lake import Lake
 from tests.support.control import Place, new_place, shared_store
+from tests.support.live_table import close_folding
 
 
 @pytest.fixture(scope="module")
@@ -16,6 +17,12 @@ def control(postgres: RunningPostgres) -> Iterator[ControlStore]:
     store = shared_store(postgres)
     yield store
     store.close()
+
+
+@pytest.fixture(autouse=True)
+def no_session_is_left() -> Iterator[None]:
+    yield
+    close_folding()
 
 
 @pytest.fixture

@@ -73,14 +73,18 @@ def test_a_group_through_its_life(
     names = VIEW.output.names
     none = dict(zip(names, view.shown()[None, None], strict=True))
     assert none["wide"] == Decimal(wide) and (none["n"], none["mids"], none["mid"]) == (2, 1, 5)
-    # Two epochs in one range: up by 2E-18, and the row before it is gone.
+    # Two epochs in one range: up by 2E-18, and the other group is gone.
     put(view, row(4, None, wide="0.000000000000000002"))
     drop(view, 3)
     view.follow()
     (shown,) = view.shown().values()
     none = dict(zip(names, shown, strict=True))
     assert none["wide"] == Decimal("99999999999999999990.000000000000000003")
-    drop(view, 1, 4)
+    # Retracted with all its digits: what is left of the sum is the other value alone.
+    drop(view, 1)
+    view.follow()
+    assert view.shown()[None, None][names.index("wide")] == Decimal("0.000000000000000002")
+    drop(view, 4)
     view.follow()
     none = dict(zip(names, view.shown()[None, None], strict=True))
     assert (none["n"], none["mids"], none["mid"], none["wide"]) == (1, 0, None, None)

@@ -65,7 +65,6 @@ class Building:
             self.spark,
             self.output,
             table.term,
-            table.folding,
             {0: {}, epoch: {}},
         )
         return reader.read(epoch)[epoch]

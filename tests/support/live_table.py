@@ -34,7 +34,7 @@ from ops.common.table.state_table import StateTable
 from ops.planner.apply import maintenance_graph
 from resources.delta import Delta
 from resources.lake import Lake
-from resources.spark import new_session
+from resources.spark import close_session, new_session
 from tests.support.control import Place
 from tests.support.model import Rows, Wish, happen, key_of
 
@@ -42,6 +42,8 @@ numbers = itertools.count()
 STEP = 1 << 16
 FIRST = 1_000_000 * STEP
 """Real epochs are far from 0; the waves of a view's snapshot are labelled below them."""
+folding: dict[int, SparkSession] = {}
+"""The folding session beside each session; `close_folding` ends them."""
 Moved = dict[Key, tuple[Row | None, Row | None]]
 
 
@@ -58,8 +60,6 @@ class LiveTable:
     spark: SparkSession
     relation: Relation
     term: Term
-    folding: SparkSession
-    """Folding sets what it stamps its commits with: it has a session of its own."""
     history: dict[int, Rows] = field(default_factory=dict)
 
     @staticmethod
@@ -72,7 +72,7 @@ class LiveTable:
         spark.conf.set("spark.sql.codegen.wholeStage", "false")
         relation = place.create(f"t{next(numbers)}", schema)
         term = acquire(place.store, graph or relation.graph, owner="test", seconds=600)
-        return LiveTable(place, lake, spark, relation, term, new_session(spark), {0: {}})
+        return LiveTable(place, lake, spark, relation, term, {0: {}})
 
     @property
     def now(self) -> Epoch:
@@ -147,7 +147,7 @@ class LiveTable:
         self.place.store.execute("take_over_lease", graph=graph, owner="other")
         term = acquire(self.place.store, graph, owner="folder", seconds=600)
         delta = Delta(self.lake)
-        return Folder(self.place.store, self.lake, self.folding, delta, failpoint, term)
+        return Folder(self.place.store, self.lake, self._folding(), delta, failpoint, term)
 
     def fold(self, failpoint: Failpoint = pass_by) -> Base | None:
         """Fold to the newest epoch, pinned meanwhile, as `fold_point` does."""
@@ -220,6 +220,12 @@ class LiveTable:
             moved[key] = (values(line["old"]), values(line["new"]))
         return found
 
+    def _folding(self) -> SparkSession:
+        """Folding sets what it stamps its commits with: it has a session of its own."""
+        if id(self.spark) not in folding:
+            folding[id(self.spark)] = new_session(self.spark)
+        return folding[id(self.spark)]
+
     def _nothing(self) -> Contents:
         return Contents(self.relation, ZERO, None, (), ())
 
@@ -231,6 +237,11 @@ class LiveTable:
             assert row is not None and key(row) not in found[line["at"]], "a key twice"
             found[line["at"]][key(row)] = row
         return found
+
+
+def close_folding() -> None:
+    while folding:
+        close_session(folding.popitem()[1])
 
 
 def rows_table(rows: list[Row], schema: Schema) -> pa.Table:

@@ -167,7 +167,6 @@ def _reader(upstream: LiveTable, relation: Relation) -> LiveTable:
         upstream.spark,
         relation,
         upstream.term,
-        upstream.folding,
         {0: {}},
     )
 
