@@ -7,7 +7,7 @@ from ops.backfill.cdc.cdc_backfill_v2 import VnodeDone as SplitsDone
 from ops.backfill.snapshot_backfill.executor import SnapshotBackfillExecutor
 from ops.backfill.snapshot_backfill.executor import VnodeDone as VnodeRead
 from ops.backfill.snapshot_backfill.phase import Phase
-from ops.common.errors import UnknownRelation
+from ops.common.errors import ConfigError, UnknownRelation
 from ops.common.table.relation import find_relation, relations_of
 from ops.planner.apply import main_graph
 from orchestration.deployment import Deployment
@@ -31,6 +31,7 @@ def backfill_table(
     table_plan = plan.table(table)
     if table_plan is None:
         raise UnknownRelation(table, [t.name for t in plan.tables])
+    _require_known(table, vnodes, table_plan.vnode_count)
     ensure_applied(deployment, plan)
     prepare(deployment, plan, tell=tell)
     relation = find_relation(relations_of(deployment.store, pipeline), table)
@@ -73,6 +74,7 @@ def backfill_view(
     view_plan = plan.view(view)
     if view_plan is None:
         raise UnknownRelation(view, [v.name for v in plan.views])
+    _require_known(view, vnodes, view_plan.vnode_count)
     ensure_applied(deployment, plan)
     relations = relations_of(deployment.store, pipeline)
     relation = find_relation(relations, view)
@@ -91,6 +93,12 @@ def backfill_view(
             keeper,
         )
         yield from backfill.run(vnodes)
+
+
+def _require_known(name: str, vnodes: Collection[int], count: int) -> None:
+    outside = [v for v in vnodes if not 0 <= v < count]
+    if outside:
+        raise ConfigError(f"{name} has vnodes 0..{count - 1}; there is no {outside[0]}")
 
 
 def finished_vnodes(

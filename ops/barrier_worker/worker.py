@@ -98,7 +98,7 @@ class BarrierWorker:
                 kind = Schedule(pending["interval_ms"] / 1000, self.idle_s).due(
                     since_last_s=self.clock.monotonic() - last,
                     granted=pending["granted"],
-                    work=graph.has_work() or bool(rejoining),
+                    work=graph.has_work() or bool(rejoining) or pending["ready"],
                     commands=bool(commands) or stopping,
                 )
                 if kind is None:

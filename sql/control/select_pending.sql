@@ -10,6 +10,15 @@ SELECT pipelines.interval_ms,
         WHERE pipeline = %(pipeline)s AND bound_term IS DISTINCT FROM %(term)s
     ) AS rebind,
     EXISTS (
+        SELECT FROM relations JOIN graphs ON graphs.id = relations.graph
+        WHERE relations.pipeline = %(pipeline)s AND relations.state = 'CatchingUp'
+            AND NOT EXISTS (
+                SELECT FROM splits WHERE splits.relation = relations.id AND (
+                    splits.watermark_term, splits.watermark
+                ) > (graphs.passed_term, graphs.passed)
+            )
+    ) AS ready,
+    EXISTS (
         SELECT FROM commands
         WHERE pipeline = %(pipeline)s AND done_epoch IS NULL AND kind = 'stop'
     ) AS stop,
