@@ -1,6 +1,7 @@
 """Servers the tests share: one Postgres, one Spark Connect server, both ended with the session."""
 
 import os
+import signal
 import tempfile
 import uuid
 from collections.abc import Iterator
@@ -30,6 +31,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     long = config.getoption("--hypothesis-long") or os.environ.get("HYPOTHESIS_LONG")
     hypothesis.settings.load_profile("long" if long else "ci")
+    # Started in the background, a process has SIGINT ignored; Dagster then makes SIGTERM the same,
+    # and no child of the tests could be ended by either.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
