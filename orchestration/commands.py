@@ -110,7 +110,6 @@ def flush(settings: Settings, pipeline: str) -> int:
 def read(settings: Settings, relation: str, *, as_of: str | None, limit: int, form: str) -> int:
     epoch = reading.parse_as_of(as_of) if as_of else None
     with open_deployment(settings) as deployment:
-        reading.find(deployment, relation)
         frame = reading.read(deployment, relation, as_of=epoch)
         rows = frame.limit(limit).toArrow()
         if form == "json":

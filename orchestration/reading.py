@@ -10,6 +10,7 @@ from ops.common.table.relation import Relation, contents, find_relation, relatio
 from ops.common.table.state_table import StateTable
 from ops.planner.apply import main_graph
 from orchestration.deployment import Deployment
+from orchestration.running import committed_epoch
 
 
 class NotReadable(ConfigError):
@@ -19,10 +20,6 @@ class NotReadable(ConfigError):
             f"{relation.name} cannot be read while it is {relation.state}{why}; "
             f"`tidegate status` shows how far it is"
         )
-
-
-def newest_epoch(deployment: Deployment, pipeline: str) -> Epoch:
-    return Epoch(deployment.store.query("select_graph", graph=main_graph(pipeline))[0]["committed"])
 
 
 def find(deployment: Deployment, name: str) -> Relation:
@@ -54,7 +51,9 @@ def read(deployment: Deployment, name: str, *, as_of: Epoch | None = None) -> Da
     readable = relation.in_step or (relation.kind == "table" and relation.live_since is not None)
     if not readable:
         raise NotReadable(relation)
-    epoch = as_of if as_of is not None else newest_epoch(deployment, relation.pipeline)
+    epoch = (
+        as_of if as_of is not None else committed_epoch(deployment, main_graph(relation.pipeline))
+    )
     if relation.live_since is not None and epoch < relation.live_since:
         raise ConfigError(
             f"{name} was not live at epoch {epoch}; it is readable from {relation.live_since} on"
