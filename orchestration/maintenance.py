@@ -80,7 +80,13 @@ def fold(deployment: Deployment, pipeline: str, *, owner: str) -> dict[str, Epoc
             # Somebody else is folding: that is as good.
             return folded
         epoch, relations = stack.enter_context(
-            fold_point(store, pipeline, main_graph=main_graph(pipeline), term=term)
+            fold_point(
+                store,
+                pipeline,
+                main_graph=main_graph(pipeline),
+                term=term,
+                failpoint=deployment.failpoint,
+            )
         )
         session = new_session(deployment.spark())
         stack.callback(release_session, session)

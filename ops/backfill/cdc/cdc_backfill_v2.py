@@ -221,6 +221,7 @@ class ParallelizedCdcBackfillExecutor:
                 self.relation.graph,
                 self.keeper.term.term,
                 f"{self.relation.path}/_attempts",
+                failpoint=self.failpoint,
             )
             path = f"{attempt.directory}/page.parquet"
             self.failpoint("backfill.before_page_write")

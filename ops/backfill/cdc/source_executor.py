@@ -110,7 +110,9 @@ class SourceExecutor:
 
     def _await_flush(self) -> None:
         token = uuid.uuid4().hex
+        self._failpoint("flush.before_message")
         self._emit(f'{{"flush": "{token}"}}')
+        self._failpoint("flush.after_message")
         deadline = self._clock.monotonic() + FLUSH_SECONDS
         while not self._buffer.has_flush(token):
             if self._clock.monotonic() > deadline:

@@ -200,11 +200,13 @@ class SnapshotBackfillExecutor:
     def _next_target(self) -> Epoch:
         """Return how far the next range goes, pinned: a merge must not pass over its end."""
         graph, upstream = self.keeper.term.graph, self.view.upstream.id
+        self.failpoint("follow.before_pin")
         with self.store.transaction() as tx:
             self._require_term(tx)
             tx.query("lock_relation", relation=upstream)
             target = Epoch(tx.query("select_graph", graph=self.main_graph)[0]["committed"])
             tx.execute("upsert_pin", relation=upstream, owner=target_pin(graph), epoch=target)
+        self.failpoint("follow.after_pin")
         return target
 
     def _follow(self, target: Epoch) -> None:
@@ -232,6 +234,7 @@ class SnapshotBackfillExecutor:
         self._commit(target, attempt, staged, name="follow", also=also)
 
     def _announce(self) -> None:
+        self.failpoint("follow.before_announce")
         with self.store.transaction() as tx:
             self._require_term(tx)
             tx.execute(
@@ -240,6 +243,7 @@ class SnapshotBackfillExecutor:
                 state=Phase.FINISHING.value,
                 why=None,
             )
+        self.failpoint("follow.after_announce")
 
     def _commit(
         self, epoch: Epoch, attempt: Attempt, files: list[StagedFile], *, name: str, also: Also
@@ -263,7 +267,7 @@ class SnapshotBackfillExecutor:
     def _attempt(self) -> Attempt:
         term = self.keeper.term
         parent = f"{self.view.output.path}/_attempts"
-        return open_attempt(self.store, term.graph, term.term, parent)
+        return open_attempt(self.store, term.graph, term.term, parent, failpoint=self.failpoint)
 
     def _relation(self) -> Relation:
         name, pipeline = self.view.output.name, self.view.output.pipeline

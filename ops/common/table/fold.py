@@ -62,13 +62,14 @@ class DeltaTables(Protocol):
 
 @contextmanager
 def fold_point(
-    store: Store, pipeline: str, *, main_graph: str, term: Term
+    store: Store, pipeline: str, *, main_graph: str, term: Term, failpoint: Failpoint
 ) -> Iterator[tuple[Epoch, list[Relation]]]:
     """Give the epoch to fold to and what can be folded; the epoch is pinned for the block.
 
     `term` is that of the pipeline's maintenance. Under the main graph's row lock no table goes
     live and no view rejoins or falls out of step: all of these are whole at the epoch.
     """
+    failpoint("fold.before_pin")
     with store.transaction() as tx:
         require_term(tx, term.graph, term.term)
         epoch = Epoch(tx.query("lock_graph", graph=main_graph)[0]["committed"])
@@ -79,12 +80,15 @@ def fold_point(
         for relation in relations:
             tx.query("lock_relation", relation=relation.id)
             tx.execute("upsert_pin", relation=relation.id, owner=term.graph, epoch=epoch)
+    failpoint("fold.after_pin")
     try:
         yield epoch, relations
     finally:
+        failpoint("fold.before_unpin")
         with store.transaction() as tx:
             if tx.query("lock_graph", graph=term.graph)[0]["term"] == term.term:
                 tx.execute("delete_pins", owner=term.graph)
+        failpoint("fold.after_unpin")
 
 
 @dataclass(frozen=True)
@@ -140,9 +144,7 @@ class Folder:
         # the same or later rows over them again gives the same table.
         if not whole.logs:
             return version
-        self.failpoint("fold.before_delta")
         self._merge_into(relation, whole, stamp)
-        self.failpoint("fold.after_delta")
         made = self.delta.find(path, stamp)
         if made is None:
             raise UnexpectedVersion(relation.name, recorded=recorded, found=version)
@@ -160,6 +162,7 @@ class Folder:
         # Delta skips a transaction it has seen: a folder that wakes up late cannot go back.
         self.spark.conf.set(TXN_APP, _prefix(relation).strip())
         self.spark.conf.set(TXN_VERSION, str(whole.as_of))
+        self.failpoint("fold.before_delta")
         self.spark.sql(
             f"MERGE INTO delta.`{self.lake.uri(relation.path)}` AS base USING {name} AS log "
             f"ON {same} "
@@ -167,6 +170,7 @@ class Folder:
             f"WHEN MATCHED THEN UPDATE SET {sets} "
             f"WHEN NOT MATCHED AND log.op <> '{DELETE}' THEN INSERT ({names}) VALUES ({values})"
         ).collect()
+        self.failpoint("fold.after_delta")
 
     def _record(self, relation: Relation, whole: Contents, base: Base) -> None:
         self.failpoint("fold.before_record")

@@ -49,7 +49,13 @@ class LogMerger:
         return self._merge(relation, run)
 
     def _merge(self, relation: Relation, run: list[DataFile]) -> int:
-        attempt = open_attempt(self.store, self.graph, self.term, f"{relation.path}/_attempts")
+        attempt = open_attempt(
+            self.store,
+            self.graph,
+            self.term,
+            f"{relation.path}/_attempts",
+            failpoint=self.failpoint,
+        )
         table = StateTable(self.spark, self.lake, relation)
         merged = table.merge_log(table.log(run)).coalesce(1)
         self.failpoint("merge.before_write")
@@ -58,7 +64,9 @@ class LogMerger:
         unknown = sum(f.unknown_rows for f in run)
         staged = [
             StagedFile(relation.id, attempt.id, "log", path, rows, size, min(unknown, rows))
-            for path, rows, size in keep_written(self.lake, attempt.directory)
+            for path, rows, size in keep_written(
+                self.lake, attempt.directory, failpoint=self.failpoint
+            )
         ]
         self.failpoint("merge.before_commit")
         with self.store.transaction() as tx:
