@@ -21,7 +21,13 @@ from ops.common.barrier import Attempt, Barrier, BarrierKind
 from ops.common.epoch import Epoch
 from ops.common.errors import Fenced
 from ops.common.ports import Store
-from ops.common.table.relation import DataFile, StagedFile, changed_files, contents
+from ops.common.table.relation import (
+    DataFile,
+    StagedFile,
+    changed_files,
+    contents,
+    listing,
+)
 
 
 class ViewActor:
@@ -105,6 +111,5 @@ class ViewActor:
         upstream, committed = self._executor.upstream, self._committed()
         if after == committed:
             return list(staged)
-        rows = self._store.query("select_files", relation=upstream.id)
-        listed = [DataFile.from_row(row) for row in rows]
-        return [*changed_files(listed, upstream, after, committed), *staged]
+        listed = listing(self._store, upstream)
+        return [*changed_files(upstream, listed, after, committed), *staged]

@@ -7,6 +7,7 @@ that is still running there.
 Pure.
 """
 
+import json
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -114,6 +115,7 @@ def list_file(tx: Statements, file: StagedFile, *, after: Epoch, epoch: Epoch) -
         rows=file.rows,
         bytes=file.bytes,
         unknown_rows=file.unknown_rows,
+        key_ranges=None if file.key_ranges is None else json.dumps(file.key_ranges),
     )
 
 

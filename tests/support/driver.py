@@ -33,6 +33,7 @@ from ops.backfill.progress import PipelineProgress, pipeline_progress
 from ops.common.epoch import Epoch
 from ops.common.errors import Fenced
 from ops.common.ports import Failpoint
+from ops.common.table.pins import pinned
 from ops.common.table.relation import find_relation, relations_of
 from ops.planner.apply import main_graph
 from orchestration import backfilling, maintenance, running
@@ -173,9 +174,11 @@ class Driver:
             "settle": self._settle,
             "flush": self._flush,
             "spoil": self._spoil,
+            "read": self._read,
             "merge": self._await_merge,
             "fold": self._fold,
             "fold_again": self._fold_again,
+            "vacuum": self._vacuum,
             "rest": self._rest,
             "collect": self._collect,
         }
@@ -267,6 +270,19 @@ class Driver:
     def _flush(self) -> None:
         running.flush(self.deployment, PIPELINE, check=self._check)
 
+    def _read(self) -> None:
+        """Hold everything at one epoch for longer than one renewal takes."""
+        store = self.deployment.store
+        relations = relations_of(store, PIPELINE)
+        with pinned(
+            store,
+            relations,
+            main_graph=main_graph(PIPELINE),
+            seconds=1.0,
+            failpoint=self.deployment.failpoint,
+        ):
+            time.sleep(0.6)
+
     def _spoil(self) -> None:
         """From now on no file of this process grows beyond a few KB: the log cannot be written."""
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -288,6 +304,9 @@ class Driver:
         running.flush(self.deployment, PIPELINE)
         self.armed.set()
         self._fold()
+
+    def _vacuum(self) -> None:
+        self._say(maintenance.vacuum(self.deployment, PIPELINE))
 
     def _rest(self) -> None:
         self._await(self._file("go").exists, seconds=300)

@@ -112,6 +112,7 @@ def new_pipeline(
     lease_seconds: float = 2.0,
     interval_ms: int = 500,
     full_identity: bool = False,
+    retention_s: float = 3600,
 ) -> Iterator[TestPipeline]:
     """Make it all; afterwards the slot and both databases are gone. Tables have orders' columns."""
     mark = f"{os.getpid()}_{next(_numbers)}_{uuid.uuid4().hex[:6]}"
@@ -144,6 +145,7 @@ def new_pipeline(
         barrier_interval_ms=interval_ms,
         spark_conf=SMALL,
         lease_seconds=lease_seconds,
+        retention_seconds=retention_s,
         idle_commit_seconds=2.0,
     )
     store = ControlStore(control_dsn.reveal())

@@ -6,7 +6,7 @@ failpoint has a pipeline and a judgement of its own.
 """
 
 import signal
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -34,6 +34,7 @@ class Life:
     full_identity: bool = True
     interval_ms: int = 500
     max_log_files: int = 16
+    retention_s: float = 3600
 
 
 def both(*effects: str) -> tuple[str, ...]:
@@ -70,6 +71,7 @@ LIVES = (
     Life("in step", both("view.log_write*", "tick.commit*", "lease.release")),
     Life("in step, with look-ups", both("view.log_write*", "tick.commit*"), full_identity=False),
     Life("flush", both("flush.message"), ("flush",)),
+    Life("read", both("pin.take", "pin.renew", "pin.release"), ("read",)),
     Life("spoilt", both("attempt.fail*"), ("spoil",)),
     Life("merge", both("merge.write", "merge.commit"), ("merge",), False, max_log_files=3),
     Life(
@@ -80,10 +82,19 @@ LIVES = (
     ),
     Life("fold again", both("fold.delta*"), ("fold", "fold_again"), False, 2000),
     Life(
+        "vacuum",
+        both("vacuum.delete", "vacuum.strike"),
+        ("fold", "fold_again", "vacuum"),
+        interval_ms=2000,
+        retention_s=0,
+    ),
+    Life(
         "collect",
         # The first leaves an orphan, without which there is nothing to retire.
-        ("tick.after_log_write",)
-        + both("collect.retire", "collect.delete", "collect.forget", "collect.strike"),
+        (
+            "tick.after_log_write",
+            *both("collect.retire", "collect.delete", "collect.forget", "collect.strike"),
+        ),
         ("merge", "collect"),
         max_log_files=3,
     ),
@@ -98,15 +109,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     lives = LIVES
     if metafunc.config.getoption("--every-death-alone"):
         lives = tuple(
-            Life(f"{life.name}: {death}", (death,), life.then, *_ways(life))
+            replace(life, name=f"{life.name}: {death}", deaths=(death,))
             for life in LIVES
             for death in life.deaths
         )
     metafunc.parametrize("life", lives, ids=[life.name for life in lives])
-
-
-def _ways(life: Life) -> tuple[bool, int, int]:
-    return life.full_identity, life.interval_ms, life.max_log_files
 
 
 def test_every_failpoint_is_died_at() -> None:
@@ -121,6 +128,7 @@ def test_killed_there_and_restarted(
         full_identity=life.full_identity,
         interval_ms=life.interval_ms,
         lease_seconds=5.0,
+        retention_s=life.retention_s,
     )
     with LiveWriter(pipeline.dsn, rows=ROWS) as writer:
         for number, death in enumerate(life.deaths):

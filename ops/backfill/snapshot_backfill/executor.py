@@ -28,12 +28,12 @@ from ops.common.errors import TableStopped
 from ops.common.ports import Clock, Failpoint, Statements, Store
 from ops.common.table.relation import (
     Contents,
-    DataFile,
     Relation,
     StagedFile,
     changed_files,
     contents,
     find_relation,
+    listing,
     relations_of,
     target_pin,
 )
@@ -212,10 +212,8 @@ class SnapshotBackfillExecutor:
     def _follow(self, target: Epoch) -> None:
         upstream = self.view.upstream
         attempt = self._attempt()
-        listed = self.store.query("select_files", relation=upstream.id)
-        files = changed_files(
-            [DataFile.from_row(row) for row in listed], upstream, self._committed, target
-        )
+        listed = listing(self.store, upstream)
+        files = changed_files(upstream, listed, self._committed, target)
         staged = self.view.apply(
             files,
             before=contents(self.store, upstream, self._committed),

@@ -31,7 +31,13 @@ CALLS = {
 }
 WRITING_QUERIES = ("insert_", "acquire_", "take_over_")
 # Transactions that change nothing: they look under a lock.
-LOOKS = {("commit.py", "_landed"), ("fold.py", "fold"), ("cdc_backfill_v2.py", "run")}
+LOOKS = {
+    ("commit.py", "_landed"),
+    ("fold.py", "fold"),
+    ("cdc_backfill_v2.py", "run"),
+    # Bracketed by its only caller.
+    ("pins.py", "_take"),
+}
 # A command is its own record: one that was not written was not given.
 COMMANDS = {("running.py", "flush")}
 
