@@ -63,9 +63,9 @@ def pinned(
     finally:
         keeper.leave()
         failpoint("pin.before_release")
-        store.execute("delete_pins", owner=owner)
+        rows = store.query("release_pins", owner=owner)
         failpoint("pin.after_release")
-    if keeper.lost:
+    if sum(row["held"] for row in rows) < len(relations):
         raise PinLost(held.epoch)
 
 
@@ -97,10 +97,9 @@ def _take(
 
 
 class _Keeper:
-    """Renews a reader's pins until it leaves; `lost` once one may have run out."""
+    """Renews a reader's pins until it leaves, or until they have run out."""
 
     def __init__(self, store: Store, owner: str, seconds: float, failpoint: Failpoint) -> None:
-        self.lost = False
         self._store, self._owner, self._seconds = store, owner, seconds
         self._failpoint = failpoint
         self._left = threading.Event()
@@ -124,8 +123,6 @@ class _Keeper:
             except Exception as error:
                 if is_transient(error):
                     continue
-                self.lost = True
                 raise
             if not renewed:
-                self.lost = True
                 return

@@ -29,7 +29,7 @@ CALLS = {
     ("self", "_emit"),
     ("stream", "confirm"),
 }
-WRITING_QUERIES = ("insert_", "acquire_", "take_over_")
+WRITING_QUERIES = ("insert_", "acquire_", "take_over_", "release_")
 # Transactions that change nothing: they look under a lock.
 LOOKS = {
     ("commit.py", "_landed"),
