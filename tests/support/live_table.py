@@ -18,6 +18,7 @@ from ops.common.errors import EpochGone
 from ops.common.ports import Failpoint
 from ops.common.schema import Schema, quote
 from ops.common.table.fold import Folder
+from ops.common.table.key_range import ranges_of
 from ops.common.table.log import log_table
 from ops.common.table.merge import LogMerger
 from ops.common.table.net import Key, Net, net_changes
@@ -120,8 +121,12 @@ class LiveTable:
             table = log_table(net, self.relation.schema, vnode_count=count, epoch=epoch)
             size = self.lake.write(path, table)
             unknown = sum(not row.known for row in net.values())
+            first = self.relation.schema.key_columns[0]
+            ranges = ranges_of((key[0] for key in net), first.type)
             staged = [
-                StagedFile(self.relation.id, attempt.id, "log", path, len(net), size, unknown)
+                StagedFile(
+                    self.relation.id, attempt.id, "log", path, len(net), size, unknown, ranges
+                )
             ]
         self.commit_files(attempt, staged)
         self.history[epoch] = after
