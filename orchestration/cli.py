@@ -94,8 +94,12 @@ def _parser() -> argparse.ArgumentParser:
     test.add_argument("tier", nargs="?", choices=["fast", "all"], default="all")
 
     bench = word("bench", _bench, "measure, beside a peer, in one run")
-    bench.add_argument("what", choices=["tick"])
-    bench.add_argument("--rows", type=int, default=1_000_000)
+    bench.add_argument("what", choices=["tick", "state-table"])
+    bench.add_argument("--rows", type=int, default=1_000_000, help="of `tick`")
+    bench.add_argument(
+        "--millions", type=int, nargs="+", default=[1, 10, 50], help="keys of `state-table`"
+    )
+    bench.add_argument("--ticks", type=int, default=1000, help="in a row, of `state-table`")
     bench.add_argument("--json", help="also write the figures to this file")
     return parser
 
@@ -174,6 +178,15 @@ def _test(arguments: argparse.Namespace, settings: Settings) -> int:
 
 
 def _bench(arguments: argparse.Namespace, settings: Settings) -> int:
+    if arguments.what == "state-table":
+        from tests.bench.state_table import bench_state_table
+
+        return bench_state_table(
+            settings,
+            millions=arguments.millions,
+            ticks=arguments.ticks,
+            json_path=arguments.json,
+        )
     from tests.bench.tick import bench_tick
 
     return bench_tick(settings, rows=arguments.rows, json_path=arguments.json)
