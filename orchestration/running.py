@@ -53,7 +53,7 @@ def prepare(deployment: Deployment, plan: PipelinePlan, *, tell: Tell) -> None:
             deployment.source(source),
             source,
             [t for t in plan.tables if t.source == source.name],
-            on_wait=lambda who: tell(f"waiting for transactions that began earlier: {who}"),
+            on_wait=tell,
             clock=deployment.clock,
             failpoint=deployment.failpoint,
         )
