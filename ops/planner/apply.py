@@ -61,7 +61,12 @@ def plan_steps(store: Statements, plan: PipelinePlan) -> list[PlanStep]:
 
 
 def apply_pipeline(
-    store: Store, plan: PipelinePlan, describe: Describe, *, interval_ms: int
+    store: Store,
+    plan: PipelinePlan,
+    describe: Describe,
+    *,
+    interval_ms: int,
+    checkpoint_frequency: int = 1,
 ) -> list[PlanStep]:
     """Create what is new; `describe` asks the source for a table's columns and key."""
     with store.lock(f"apply {plan.name}"):
@@ -78,6 +83,11 @@ def apply_pipeline(
         found = {t.name: _bound_table(t, describe) for t in plan.tables if t.name in new}
         with store.transaction() as tx:
             tx.execute("ensure_pipeline", pipeline=plan.name, interval_ms=interval_ms)
+            tx.execute(
+                "set_default_frequency",
+                pipeline=plan.name,
+                checkpoint_frequency=checkpoint_frequency,
+            )
             tx.execute("ensure_graph", graph=main_graph(plan.name), pipeline=plan.name, kind="main")
             tx.execute(
                 "ensure_graph",
