@@ -23,7 +23,7 @@ from ops.barrier_worker.recovery import GiveUp, Patience
 from ops.barrier_worker.worker import BarrierWorker
 from ops.common.barrier import Barrier
 from ops.common.epoch import Epoch
-from ops.common.errors import ConsistencyError, LeaseHeld
+from ops.common.errors import ConfigError, ConsistencyError, LeaseHeld
 from ops.common.table.merge import LogMerger
 from ops.common.table.relation import Relation, StagedFile, find_relation, relations_of
 from ops.planner.apply import (
@@ -326,15 +326,30 @@ def flush(
     `check` is called meanwhile and may raise what makes waiting useless.
     """
     store = deployment.store
+    _require_not_paused(deployment, pipeline)
     command = store.query("insert_command", pipeline=pipeline, kind="flush")[0]["id"]
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
         done = store.query("select_command", command=command)[0]["done_epoch"]
         if done is not None:
             return Epoch(done)
+        _require_not_paused(deployment, pipeline)
         check()
         time.sleep(0.05)
     raise NobodyAnswers(pipeline, timeout_s)
+
+
+def _require_not_paused(deployment: Deployment, pipeline: str) -> None:
+    if deployment.store.query("select_pipeline", pipeline=pipeline)[0]["paused"]:
+        raise Paused(pipeline)
+
+
+class Paused(ConfigError):
+    def __init__(self, pipeline: str) -> None:
+        super().__init__(
+            f"{pipeline} is paused and reads nothing from its sources; "
+            f"`tidegate resume {pipeline}` lets it go on"
+        )
 
 
 class NobodyAnswers(ConsistencyError):

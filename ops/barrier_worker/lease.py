@@ -68,7 +68,12 @@ class LeaseKeeper:
         self._left.set()
         self._thread.join()
         if self._lost is None:
-            self._store.execute("release_lease", graph=self.term.graph, term=self.term.term)
+            try:
+                self._store.execute("release_lease", graph=self.term.graph, term=self.term.term)
+            except Exception as away:
+                # It ends by itself; why we leave is the better thing to hear.
+                if not is_transient(away):
+                    raise
 
     def check(self) -> None:
         if self._lost is not None:
