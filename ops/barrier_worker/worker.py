@@ -309,7 +309,7 @@ class BarrierWorker:
         state = recovery.step(state, recovery.Reset(left))
         deadline = self.clock.monotonic() + recovery.GRACE_SECONDS
         while not isinstance(state, recovery.Ended):
-            self.clock.sleep(TICK_SECONDS)
+            self._threads[min(left)].join(TICK_SECONDS)
             alive = self._alive()
             said = manager.failures
             late, heard = said[len(heard) :], said

@@ -69,6 +69,8 @@ class SourceExecutor:
         self._to_confirm: int | None = None
         self._lock = threading.Lock()
         self._controls = Controls()
+        self._begun = False
+        """The Initial barrier has come, which may say that it is paused."""
 
     @property
     def has_work(self) -> bool:
@@ -93,6 +95,7 @@ class SourceExecutor:
             if barrier is None:
                 self._poll()
                 continue
+            self._begun = True
             output = None
             if barrier.kind.is_checkpoint:
                 if barrier.kind is BarrierKind.SYNC_CHECKPOINT and self._may_poll(barrier):
@@ -117,7 +120,7 @@ class SourceExecutor:
         return not self._controls.paused and not isinstance(barrier.mutation, Pause)
 
     def _poll(self) -> None:
-        if self.is_full or self._controls.paused:
+        if self.is_full or self._controls.paused or not self._begun:
             # The reader answers the server's keep-alives by itself.
             self._clock.sleep(POLL_SECONDS)
         else:
