@@ -337,6 +337,9 @@ class Schedules(RuleBasedStateMachine):
             self.now_ms += 1000
             self.tick(index, 1.0)
         self.settle(index)
+        process = self.some(index)
+        if not process.over and not _is_suspended(process):
+            assert process.complete == process.chain, "undisturbed, all comes to its end"
 
     def settle(self, index: int) -> None:
         """Everybody does what there is to do."""
