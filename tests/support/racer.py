@@ -78,5 +78,6 @@ def run_a_term(place: Place, owner: str, clock: WrongClock, race: Race, *, ends:
     with LeaseKeeper(place.store, term, seconds=LEASE_SECONDS) as keeper:
         worker = make_worker(place, keeper, clock)
         source = ToySource(Growing(race.began), offered_so_far(place))
-        graph = ToyGraph(place, source, [ToyView("v")])
+        # Time for a signal to come between the collection and the commit.
+        graph = ToyGraph(place, source, [ToyView("v")], before_commit=lambda: time.sleep(0.2))
         worker.run(graph, until=lambda: time.monotonic() > ends)

@@ -1,13 +1,13 @@
 """Leases raced for, clocks that step, a store that goes away: without Spark, on real servers."""
 
 import os
-import random
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import psycopg
@@ -46,27 +46,27 @@ def test_processes_race_for_a_lease_with_clocks_that_step(postgres: RunningPostg
         **parse_settings(["barrier_interval=100ms", "checkpoint_frequency=2"]).values(),
     )
     race = racer.Race(
-        postgres.dsn("control_laws").reveal(), place.pipeline, time.monotonic(), seconds=6.0
+        postgres.dsn("control_laws").reveal(), place.pipeline, time.monotonic(), seconds=9.0
     )
     names = iter("abcdefghij")
     processes = [racer.start(race, next(names)) for _ in range(3)]
+    killed = set[str]()
     try:
         until(lambda: len(epochs(place)) >= 2)
-        chance = random.Random(7)
-        while time.monotonic() < race.began + race.seconds - 1.5:
-            owner = str(place.graph()["owner"])
-            held = next((p for p in processes if p.name == owner and p.is_alive()), None)
+        for kills in (False, False, True, False):
+            until(lambda: owner_about_to_commit(place, processes) is not None)
+            held = owner_about_to_commit(place, processes)
             if held is None or held.pid is None:
-                time.sleep(0.05)
                 continue
-            if chance.random() < 0.5:
+            if kills:
                 held.kill()
+                killed.add(held.name)
                 processes.append(racer.start(race, next(names)))
             else:
-                stop(held.pid, seconds=2 * racer.LEASE_SECONDS)
-            time.sleep(0.3)
+                stop(held.pid, seconds=2.5 * racer.LEASE_SECONDS)
         for process in processes:
             process.join(20)
+        assert {p.name for p in processes if p.exitcode} == killed, "nobody else failed"
     finally:
         for process in processes:
             if process.is_alive():
@@ -77,6 +77,17 @@ def test_processes_race_for_a_lease_with_clocks_that_step(postgres: RunningPostg
     assert len(terms) >= 3, "the graph had several owners"
     assert {b["kind"] for b in barriers(place)} >= {"Initial", "Barrier", "Checkpoint"}
     store.close()
+
+
+def owner_about_to_commit(place: Place, processes: list[BaseProcess]) -> BaseProcess | None:
+    """Return the owner if it lives and has begun an attempt that is not committed yet."""
+    found = place.store._connection().execute(
+        "SELECT owner FROM attempts JOIN graphs ON graphs.id = attempts.graph "
+        "AND graphs.term = attempts.term WHERE graph = %s AND state = 'open'",
+        (place.main,),
+    )
+    owners = {row["owner"] for row in found.fetchall()}
+    return next((p for p in processes if p.name in owners and p.is_alive()), None)
 
 
 def stop(pid: int, *, seconds: float) -> None:
