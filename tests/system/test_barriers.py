@@ -1,4 +1,7 @@
-"""Leases raced for, clocks that step, a store that goes away: without Spark, on real servers."""
+"""Leases raced for, clocks that step, a store that goes away, live controls: on real servers.
+
+All but the last go without Spark.
+"""
 
 import os
 import signal
@@ -15,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ops.barrier_worker.live_settings import parse_settings
+from ops.common.errors import ConfigError
 from orchestration import controls, running
 from orchestration.deployment import CONTROL_DATABASE, Deployment, open_deployment
 from resources.control_store import StoreUnreachable
@@ -22,8 +26,12 @@ from resources.embedded.postgres import EmbeddedPostgres, RunningPostgres
 from resources.settings import Settings
 from tests.support import racer
 from tests.support.control import Place, new_place, shared_store
+from tests.support.driver import Job
+from tests.support.judge import require_equal
 from tests.support.pipeline import PIPELINE, TestPipeline, new_pipeline
 from tests.support.toy_graph import barriers, epochs, require_sound
+from tests.support.writer import LiveWriter
+from tests.system.conftest import Launch, MakePipeline
 
 FIRST = 1000
 
@@ -311,3 +319,35 @@ def unreachable(dsn: str, name: object) -> Iterator[None]:
             yield
         finally:
             link.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true'.encode())
+
+
+def test_a_throttled_fill_and_rare_checkpoints_come_to_the_same(
+    make_pipeline: MakePipeline, launch: Launch
+) -> None:
+    """With Spark: views in step pass Barriers by, and pages keep the limit that was set before."""
+    rows, rate = 6000, 2000
+    made = make_pipeline(rows=rows, interval_ms=150)
+    pipeline = replace(made, settings=replace(made.settings, checkpoint_frequency=3))
+    with open_deployment(pipeline.settings) as deployment:
+        running.ensure_applied(deployment, deployment.pipeline(PIPELINE))
+        said = controls.set_throttle(deployment, PIPELINE, "orders", rows_per_s=rate)
+        assert said == "the backfill of shop/orders reads at most 2,000 rows/s"
+        with pytest.raises(ConfigError, match="revenue is a view"):
+            controls.set_throttle(deployment, PIPELINE, "revenue", rows_per_s=rate)
+    with LiveWriter(pipeline.dsn, rows=rows) as writer:
+        child = launch(Job(pipeline.settings, "only"))
+        child.await_file(child.file("settled"))
+        time.sleep(2.0)
+        writer.stop()
+    epoch = child.finish()
+    assert writer.transactions > 0 and require_equal(pipeline, epoch) > 0
+    ((seconds,),) = pipeline.asked(
+        "SELECT extract(epoch FROM max(created_at) - min(created_at))::float FROM attempts "
+        f"WHERE graph = '{PIPELINE}/orders'"
+    )
+    # A quarter of a second is free, and the last page is not waited for.
+    assert float(str(seconds)) >= (rows - 500) / rate * 0.9 - 0.25
+    kinds = [k for (k,) in pipeline.asked("SELECT kind FROM barriers ORDER BY id")]
+    commits = pipeline.asked(f"SELECT epoch FROM epochs WHERE graph = '{PIPELINE}'")
+    assert kinds.count("Barrier") > 5
+    assert len(commits) == kinds.count("Checkpoint") + kinds.count("SyncCheckpoint")
