@@ -1,6 +1,6 @@
 """The two kinds of backfill, wired: a table from its source, a view from its table."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 from ops.backfill.cdc.cdc_backfill_v2 import ParallelizedCdcBackfillExecutor
 from ops.backfill.cdc.cdc_backfill_v2 import VnodeDone as SplitsDone
@@ -25,6 +25,7 @@ def backfill_table(
     owner: str,
     tell: Tell,
     wait_s: float = 0.0,
+    leaving: Callable[[], bool] = lambda: False,
 ) -> Iterator[SplitsDone]:
     """Read the splits of `vnodes` of a table; yields each vnode as it is finished."""
     plan = deployment.pipeline(pipeline)
@@ -55,6 +56,7 @@ def backfill_table(
             deployment.clock,
             deployment.failpoint,
             keeper,
+            leaving,
         )
         yield from executor.run(vnodes)
 
@@ -68,6 +70,7 @@ def backfill_view(
     owner: str,
     tell: Tell,
     wait_s: float = 0.0,
+    leaving: Callable[[], bool] = lambda: False,
 ) -> Iterator[VnodeRead]:
     """Read a view's snapshot for `vnodes`; the last one to finish follows the log, too."""
     plan = deployment.pipeline(pipeline)
@@ -91,6 +94,7 @@ def backfill_view(
             deployment.clock,
             deployment.failpoint,
             keeper,
+            leaving,
         )
         yield from backfill.run(vnodes)
 

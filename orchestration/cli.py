@@ -80,6 +80,24 @@ def _parser() -> argparse.ArgumentParser:
     flush = word("flush", _flush, "wait until all that the sources hold now is committed")
     flush.add_argument("pipeline")
 
+    pause = word("pause", _pause, "a pipeline reads nothing more from its sources, until resumed")
+    pause.add_argument("pipeline")
+    resume = word("resume", _resume, "a paused pipeline goes on where it was")
+    resume.add_argument("pipeline")
+
+    throttle = word("throttle", _throttle, "limit how fast a table is backfilled")
+    throttle.add_argument("table", metavar="PIPELINE/TABLE")
+    throttle.add_argument("rate", metavar="ROWS_PER_S", help="0 or none for no limit")
+
+    live = word("set", _set, "change settings of a running pipeline")
+    live.add_argument("pipeline")
+    live.add_argument(
+        "words",
+        nargs="+",
+        metavar="NAME=VALUE",
+        help="barrier_interval=500ms, checkpoint_frequency=4, or =default",
+    )
+
     read = word("read", _read, "print a table or view as of an epoch")
     read.add_argument("relation")
     read.add_argument("--as-of", help="an epoch's number or an ISO time (default: the newest)")
@@ -145,6 +163,30 @@ def _flush(arguments: argparse.Namespace, settings: Settings) -> int:
     from orchestration.commands import flush
 
     return flush(settings, arguments.pipeline)
+
+
+def _pause(arguments: argparse.Namespace, settings: Settings) -> int:
+    from orchestration.controls import pause
+
+    return pause(settings, arguments.pipeline)
+
+
+def _resume(arguments: argparse.Namespace, settings: Settings) -> int:
+    from orchestration.controls import resume
+
+    return resume(settings, arguments.pipeline)
+
+
+def _throttle(arguments: argparse.Namespace, settings: Settings) -> int:
+    from orchestration.controls import throttle
+
+    return throttle(settings, arguments.table, arguments.rate)
+
+
+def _set(arguments: argparse.Namespace, settings: Settings) -> int:
+    from orchestration.controls import set_live
+
+    return set_live(settings, arguments.pipeline, arguments.words)
 
 
 def _read(arguments: argparse.Namespace, settings: Settings) -> int:

@@ -14,6 +14,7 @@ from ops.common.errors import ConfigError
 from ops.planner.apply import plan_steps
 from ops.planner.diff import render
 from orchestration import backfilling, reading, running
+from orchestration.controls import require_applied
 from orchestration.deployment import Deployment, open_deployment
 from orchestration.local_run import LocalRun
 from orchestration.screen import ProgressView, status_table
@@ -99,9 +100,7 @@ def status(settings: Settings, *, as_json: bool, watch: bool) -> int:
 
 def flush(settings: Settings, pipeline: str) -> int:
     with open_deployment(settings) as deployment:
-        deployment.pipeline(pipeline)
-        if not _is_applied(deployment, pipeline):
-            raise ConfigError(f"{pipeline} is not applied yet; `tidegate plan --apply` does it")
+        require_applied(deployment, pipeline)
         epoch = running.flush(deployment, pipeline)
         print(f"{pipeline} is committed up to epoch {epoch}")
     return 0
@@ -154,6 +153,8 @@ def _json(progress: PipelineProgress) -> dict[str, object]:
         "epoch": progress.committed,
         "lag_ms": progress.lag_ms(int(time.time() * 1000)),
         "owner": progress.owner,
+        "paused": progress.paused,
+        "waiting_rows": progress.waiting_rows,
         "relations": [
             {
                 "name": r.name,
@@ -165,6 +166,8 @@ def _json(progress: PipelineProgress) -> dict[str, object]:
                 "parts": r.parts,
                 "parts_read": r.parts_read,
                 "parts_passed": r.parts_passed,
+                "progress": r.progress,
+                "rows_per_s": r.rows_per_s,
             }
             for r in progress.relations
         ],

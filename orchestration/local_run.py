@@ -31,6 +31,7 @@ class LocalRun:
         self._leaving = threading.Event()
         self._stream_ends = threading.Event()
         self._error: BaseException | None = None
+        self._progress: PipelineProgress | None = None
         self._fillers: dict[str, threading.Thread] = {}
         self._threads = [
             threading.Thread(target=self._guarded(body), name=f"{pipeline} {name}", daemon=True)
@@ -70,7 +71,13 @@ class LocalRun:
             raise self._error
 
     def progress(self) -> PipelineProgress:
-        return pipeline_progress(self._deployment.store, self._pipeline)
+        """Return where it is; while the store is away, where it was."""
+        try:
+            self._progress = pipeline_progress(self._deployment.store, self._pipeline)
+        except Exception as error:
+            if not is_transient(error) or self._progress is None:
+                raise
+        return self._progress
 
     def wait_settled(self, *, on_progress: Callable[[PipelineProgress], None]) -> PipelineProgress:
         """Return once every table is live (or stopped) and every view in step."""
@@ -94,13 +101,20 @@ class LocalRun:
 
     def _fill(self) -> None:
         while not self._leaving.wait(0.2):
-            self._grant()
-            for relation in self.progress().relations:
-                running_filler = self._fillers.get(relation.name)
-                if needs_filling(relation) and (
-                    running_filler is None or not running_filler.is_alive()
-                ):
-                    self._fillers[relation.name] = self._start_filler(relation)
+            try:
+                self._grant()
+                self._start_fillers()
+            except Exception as error:
+                if not is_transient(error):
+                    raise
+                self._tell(f"{error}; trying again")
+                time.sleep(RETRY_SECONDS)
+
+    def _start_fillers(self) -> None:
+        for relation in pipeline_progress(self._deployment.store, self._pipeline).relations:
+            filler = self._fillers.get(relation.name)
+            if needs_filling(relation) and (filler is None or not filler.is_alive()):
+                self._fillers[relation.name] = self._start_filler(relation)
 
     def _start_filler(self, relation: RelationProgress) -> threading.Thread:
         plan = self._deployment.pipeline(self._pipeline)
@@ -119,11 +133,10 @@ class LocalRun:
                 owner=self._deployment.owner,
                 tell=self._tell,
                 wait_s=self._deployment.settings.lease_seconds * 2,
+                leaving=self._leaving.is_set,
             )
             for _ in done:
-                if self._leaving.is_set():
-                    # Closing the generator lets the page in flight end and gives the lease back.
-                    return
+                pass
 
         thread = threading.Thread(
             target=self._guarded(fill, again=True), name=f"fill {relation.name}", daemon=True

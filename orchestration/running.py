@@ -7,7 +7,7 @@ collecting in `maintenance`.
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 
@@ -20,10 +20,11 @@ from ops.backfill.cdc.transaction_buffer import PREFIX
 from ops.barrier_worker.commit import open_attempt
 from ops.barrier_worker.lease import LeaseKeeper, Term, acquire, take_over
 from ops.barrier_worker.main_graph import PipelineGraph
+from ops.barrier_worker.recovery import GiveUp, Patience
 from ops.barrier_worker.worker import BarrierWorker
 from ops.common.barrier import Barrier
 from ops.common.epoch import Epoch
-from ops.common.errors import ConsistencyError, LeaseHeld, is_transient
+from ops.common.errors import ConfigError, ConsistencyError, LeaseHeld
 from ops.common.table.merge import LogMerger
 from ops.common.table.relation import Relation, StagedFile, find_relation, relations_of
 from ops.planner.apply import (
@@ -34,6 +35,7 @@ from ops.planner.apply import (
 )
 from ops.planner.plan import PipelinePlan, SourcePlan, ViewPlan
 from orchestration.deployment import Deployment
+from resources.control_store import StoreUnreachable
 from resources.postgres import PostgresSource
 from resources.postgres_slot import SlotInUse, SlotReader
 
@@ -42,12 +44,12 @@ Tell = Callable[[str], None]
 
 def ensure_applied(deployment: Deployment, plan: PipelinePlan) -> None:
     """Bind and store what is new in the definition; a pipeline that is known costs one look."""
-    interval = deployment.settings.barrier_interval_ms
     apply_pipeline(
         deployment.store,
         plan,
         deployment.describe(plan),
-        interval_ms=interval,
+        interval_ms=deployment.settings.barrier_interval_ms,
+        checkpoint_frequency=deployment.settings.checkpoint_frequency,
         failpoint=deployment.failpoint,
     )
 
@@ -60,7 +62,7 @@ def prepare(deployment: Deployment, plan: PipelinePlan, *, tell: Tell) -> None:
             deployment.source(source),
             source,
             [t for t in plan.tables if t.source == source.name],
-            on_wait=lambda who: tell(f"waiting for transactions that began earlier: {who}"),
+            on_wait=tell,
             clock=deployment.clock,
             failpoint=deployment.failpoint,
         )
@@ -106,7 +108,7 @@ def stream(
     """Run the main graph until `until` says so; what may pass is tried again from the commit."""
     plan = deployment.pipeline(pipeline)
     ensure_applied(deployment, plan)
-    failures = 0
+    patience = Patience()
     with lease(deployment, main_graph(pipeline), owner=owner, wait_s=wait_s) as keeper:
         # What is known now is taken in by the graph below, which reads the list later: else
         # `prepare` would wait for a running stream to do so, and that is this one.
@@ -114,34 +116,52 @@ def stream(
         # Under the lease: a run that waits here for old transactions can be told from a dead one.
         prepare(deployment, plan, tell=tell)
         while True:
-            started = keeper.term.committed
+            worker = _worker(deployment, pipeline, keeper)
             try:
                 plan = deployment.pipeline(pipeline)
-                if _stream_once(deployment, plan, keeper, owner=owner, until=until):
+                if _stream_once(deployment, plan, worker, owner=owner, until=until):
                     return
                 tell(f"{pipeline} has new relations; taking them in")
-                keeper.term = replace(keeper.term, committed=committed_epoch(deployment, pipeline))
-            except Exception as error:
                 committed = committed_epoch(deployment, keeper.term.graph)
-                failures = 1 if committed > started else failures + 1
-                if not is_transient(error) or failures > 5:
-                    raise
-                tell(f"{error}; going on from the last commit")
-                time.sleep(min(0.2 * 2**failures, 5.0))
-                keeper.check()
-                keeper.term = replace(keeper.term, committed=committed)
+            except Exception as error:
+                moved = worker.committed > keeper.term.committed
+                committed, patience = _recover(
+                    deployment, keeper, patience, error, moved=moved, tell=tell
+                )
+            keeper.term = replace(keeper.term, committed=committed)
 
 
-def _stream_once(
+def _recover(
     deployment: Deployment,
-    plan: PipelinePlan,
     keeper: LeaseKeeper,
+    patience: Patience,
+    error: Exception,
     *,
-    owner: str,
-    until: Callable[[], bool],
-) -> bool:
-    worker = BarrierWorker(
-        plan.name,
+    moved: bool,
+    tell: Tell,
+) -> tuple[Epoch, Patience]:
+    """Wait as long as it makes sense; return where to go on from, or raise what ended it.
+
+    The store itself may be what is away: then it is asked again, by the same rule.
+    """
+    committed: Epoch | None = None
+    while True:
+        with suppress(StoreUnreachable):
+            committed = committed_epoch(deployment, keeper.term.graph)
+        patience, then = patience.after(error, now_s=time.monotonic(), moved=moved)
+        if isinstance(then, GiveUp):
+            raise error
+        tell(f"{error}; going on from the last commit in {then.wait_s:.1f} s")
+        time.sleep(then.wait_s)
+        keeper.check()
+        if committed is not None:
+            return committed, patience
+        moved = False
+
+
+def _worker(deployment: Deployment, pipeline: str, keeper: LeaseKeeper) -> BarrierWorker:
+    return BarrierWorker(
+        pipeline,
         keeper.term.graph,
         deployment.store,
         deployment.clock,
@@ -149,6 +169,16 @@ def _stream_once(
         keeper,
         deployment.settings.idle_commit_seconds,
     )
+
+
+def _stream_once(
+    deployment: Deployment,
+    plan: PipelinePlan,
+    worker: BarrierWorker,
+    *,
+    owner: str,
+    until: Callable[[], bool],
+) -> bool:
     with ExitStack() as stack:
         graph = _main_graph(deployment, plan, worker, owner=owner, stack=stack)
         return worker.run(graph, until=until)
@@ -318,15 +348,30 @@ def flush(
     `check` is called meanwhile and may raise what makes waiting useless.
     """
     store = deployment.store
+    _require_not_paused(deployment, pipeline)
     command = store.query("insert_command", pipeline=pipeline, kind="flush")[0]["id"]
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
         done = store.query("select_command", command=command)[0]["done_epoch"]
         if done is not None:
             return Epoch(done)
+        _require_not_paused(deployment, pipeline)
         check()
         time.sleep(0.05)
     raise NobodyAnswers(pipeline, timeout_s)
+
+
+def _require_not_paused(deployment: Deployment, pipeline: str) -> None:
+    if deployment.store.query("select_pipeline", pipeline=pipeline)[0]["paused"]:
+        raise Paused(pipeline)
+
+
+class Paused(ConfigError):
+    def __init__(self, pipeline: str) -> None:
+        super().__init__(
+            f"{pipeline} is paused and reads nothing from its sources; "
+            f"`tidegate resume {pipeline}` lets it go on"
+        )
 
 
 class NobodyAnswers(ConsistencyError):

@@ -29,8 +29,10 @@ def status_table(progress: PipelineProgress, *, now_ms: int) -> Table:
     who = f"run by {progress.owner}" if progress.owner else "no stream run"
     at = f"epoch {progress.committed} ({show(progress.committed)})" if progress.committed else "new"
     behind = f", {lag / 1000:.1f} s ago" if lag is not None else ""
-    table = Table(title=f"{progress.pipeline}: {at}{behind}; {who}", title_justify="left")
-    for column in ("", "kind", "state", "progress", "parts", "rows read"):
+    paused = "; paused" if progress.paused else ""
+    title = f"{progress.pipeline}: {at}{behind}; {who}{paused}"
+    table = Table(title=title, title_justify="left")
+    for column in ("", "kind", "state", "", "progress", "parts", "rows read"):
         table.add_column(column, justify="right" if column in ("parts", "rows read") else "left")
     for relation in progress.relations:
         table.add_row(
@@ -38,6 +40,7 @@ def status_table(progress: PipelineProgress, *, now_ms: int) -> Table:
             relation.kind,
             _state(relation),
             bar(relation.parts_read, relation.parts),
+            _progress(relation),
             f"{relation.parts_read}/{relation.parts or '?'}",
             f"{relation.rows:,}",
         )
@@ -48,6 +51,11 @@ def _state(relation: RelationProgress) -> Text:
     if relation.why:
         return Text(f"{relation.state}: {relation.why}", style="red")
     return Text(relation.state, style="green" if relation.settled else "yellow")
+
+
+def _progress(relation: RelationProgress) -> str:
+    limit = f", at most {relation.rows_per_s:,} rows/s" if relation.rows_per_s else ""
+    return f"{relation.progress or '?'}{'' if relation.settled else limit}"
 
 
 class ProgressView:
@@ -67,6 +75,7 @@ class ProgressView:
             f"{r.name} {r.state} {r.parts_read}/{r.parts or '?'} ({r.rows:,} rows)"
             for r in progress.relations
         )
+        text += "; paused" if progress.paused else ""
         due = time.monotonic() - self._last_line >= PLAIN_SECONDS
         if text != self._last_text and (due or progress.settled):
             self._last_line, self._last_text = time.monotonic(), text

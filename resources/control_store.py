@@ -1,14 +1,16 @@
 """The control store: a Postgres that holds what is committed, by whom, and from which files.
 
 It runs named statements; what they mean is decided by whoever runs them. Each thread has a
-connection of its own, in autocommit; `transaction()` groups statements. A connection lost while
-COMMIT was under way leaves the outcome unknown: that error says so (`commit_unknown`), and the
-caller asks the store what happened.
+connection of its own, in autocommit, which ends with the thread; `transaction()` groups statements.
+A connection lost while COMMIT was under way leaves the outcome unknown: that error says so
+(`commit_unknown`), and the caller asks the store what happened.
 """
 
 import contextlib
 import threading
-from collections.abc import Iterator
+import time
+import weakref
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import psycopg
@@ -19,6 +21,8 @@ from resources.errors import ConfigError, TransientError
 from resources.sql_text import migrations, read_statement
 
 MIGRATION_LOCK = 0x71D6A7E
+LOCK_POLL_SECONDS = 0.1
+LOCK_TELL_SECONDS = 10.0
 
 
 class StoreUnreachable(TransientError):
@@ -48,13 +52,24 @@ class Statements:
         return self._connection.execute(read_statement(f"control/{name}").encode(), bound)
 
 
+class _Held:
+    """A thread's connection; a thread that ends drops this, and the connection ends with it."""
+
+    def __init__(self, connection: psycopg.Connection[dict[str, Any]]) -> None:
+        self.connection = connection
+
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):
+            self.connection.close()
+
+
 class ControlStore:
     """`dsn` is a conninfo string; it is kept out of repr and errors."""
 
     def __init__(self, dsn: str) -> None:
         self._dsn = dsn
         self._local = threading.local()
-        self._open: list[psycopg.Connection[dict[str, Any]]] = []
+        self._open: weakref.WeakSet[_Held] = weakref.WeakSet()
 
     def __repr__(self) -> str:
         return "ControlStore(***)"
@@ -85,16 +100,34 @@ class ControlStore:
             raise StoreUnreachable(_reason(error), commit_unknown=committing) from error
 
     @contextlib.contextmanager
-    def lock(self, name: str) -> Iterator[None]:
-        """Hold a lock of that name among all users of the store, without an open transaction."""
-        connection = self._connected()
-        with self._translated():
-            connection.execute("SELECT pg_advisory_lock(hashtextextended(%s, 0))", (name,))
+    def lock(self, name: str, on_wait: Callable[[str], None] = lambda _: None) -> Iterator[None]:
+        """Hold a lock of that name among all users of the store, without an open transaction.
+
+        It is waited for as long as its owner needs it; `on_wait` is told now and then who that is.
+        """
+        tell_at = time.monotonic() + LOCK_POLL_SECONDS
+        # Asked again and again, not waited for in the server: its lock_timeout is for row locks.
+        while not self._try_lock(name):
+            if time.monotonic() >= tell_at:
+                tell_at = time.monotonic() + LOCK_TELL_SECONDS
+                on_wait(f"waiting for {name!r}, which {self._holder(name)} is doing")
+            time.sleep(LOCK_POLL_SECONDS)
+        connection = self._connection()
         try:
             yield
         finally:
             if not connection.closed:
-                connection.execute("SELECT pg_advisory_unlock(hashtextextended(%s, 0))", (name,))
+                Statements(connection).query("unlock", name=name)
+
+    def _try_lock(self, name: str) -> bool:
+        connection = self._connected()
+        with self._translated():
+            return bool(Statements(connection).query("try_lock", name=name)[0]["had"])
+
+    def _holder(self, name: str) -> str:
+        for row in self.query("select_lock_holder", name=name):
+            return f"{row['application_name']} on {row['host']} (server process {row['pid']})"
+        return "somebody"
 
     def migrate(self) -> int:
         """Bring the store's tables up to this release; return its newest migration's number."""
@@ -119,24 +152,26 @@ class ControlStore:
             return max(known)
 
     def close(self) -> None:
-        for connection in self._open:
-            connection.close()
+        for held in list(self._open):
+            held.connection.close()
         self._open.clear()
 
     def _connection(self) -> psycopg.Connection[dict[str, Any]]:
-        found: psycopg.Connection[dict[str, Any]] | None = getattr(self._local, "c", None)
-        if found is None or found.closed:
-            found = psycopg.connect(
-                self._dsn,
-                autocommit=True,
-                row_factory=dict_row,
-                application_name="tidegate-control",
-                connect_timeout=10,
-                options="-c TimeZone=UTC -c lock_timeout=60000",
+        held: _Held | None = getattr(self._local, "held", None)
+        if held is None or held.connection.closed:
+            held = _Held(
+                psycopg.connect(
+                    self._dsn,
+                    autocommit=True,
+                    row_factory=dict_row,
+                    application_name="tidegate-control",
+                    connect_timeout=10,
+                    options="-c TimeZone=UTC -c lock_timeout=60000",
+                )
             )
-            self._local.c = found
-            self._open.append(found)
-        return found
+            self._local.held = held
+            self._open.add(held)
+        return held.connection
 
     def _connected(self) -> psycopg.Connection[dict[str, Any]]:
         """Return a connection that answered just now; a dead one is replaced."""

@@ -1,6 +1,7 @@
 """A view inside its pipeline's main graph: in step, or waiting to be taken in.
 
     out of step   collects each barrier at once, with nothing
+    Barrier       so does everyone: the table has staged nothing
     Add(view)     computes everything after its own epoch, this epoch included: it is in step
     in step       computes the epoch from the log file its table has just staged
     an error      falls out of step; the barrier is collected all the same, the others go on
@@ -13,11 +14,13 @@ Spark.
 
 import queue
 from collections.abc import Callable
+from functools import partial
 
 from ops.aggregate.view_executor import ViewExecutor
 from ops.barrier_manager.manager import LocalBarrierManager
+from ops.barrier_manager.progress import CreateMviewProgressReporter
 from ops.barrier_worker.reports import ViewOutput
-from ops.common.barrier import Attempt, Barrier, BarrierKind
+from ops.common.barrier import Attempt, Barrier
 from ops.common.epoch import Epoch
 from ops.common.errors import Fenced
 from ops.common.ports import Store
@@ -60,18 +63,23 @@ class ViewActor:
             barrier = barriers.take(timeout=0.5)
             if barrier is None:
                 continue
-            if barrier.kind is BarrierKind.INITIAL:
-                manager.collect(self.actor, barrier)
-                continue
-            staged = self._staged(barrier, manager)
-            rejoining = self._executor.output.name in barrier.rejoining
             output = None
-            if self._in_step or rejoining:
-                output = self._compute(barrier, staged)
-                self._in_step = output.failed is None
+            if barrier.kind.is_checkpoint:
+                staged = self._staged(barrier, manager)
+                rejoining = self._executor.output.name in barrier.rejoining
+                if self._in_step or rejoining:
+                    output = self._compute(barrier, staged)
+                    self._in_step = output.failed is None
+                if rejoining and self._in_step:
+                    self._report_done(barrier, manager)
             manager.collect(self.actor, barrier, output)
-            if barrier.stops:
+            if barrier.stops_actor(self.actor):
                 return
+
+    def _report_done(self, barrier: Barrier, manager: LocalBarrierManager) -> None:
+        view = self._executor.output.name
+        report = partial(manager.report_create_progress, self.actor, barrier, view)
+        CreateMviewProgressReporter(view, report=report).finish_consuming_log_store()
 
     def _staged(self, barrier: Barrier, manager: LocalBarrierManager) -> list[StagedFile]:
         while True:

@@ -6,9 +6,12 @@ Pure.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from ops.common.epoch import Epoch, unix_ms
+from ops.barrier_manager.cdc_progress import CdcProgress
+from ops.barrier_manager.progress import ConsumingLogStore, ConsumingSnapshot, DoneLogStore
+from ops.barrier_worker.tracker import CdcTableTracker, CreateMviewProgressTracker
+from ops.common.epoch import ZERO, Epoch, unix_ms
 from ops.common.ports import Statements
 from ops.common.table.relation import Relation, relations_of
 
@@ -28,6 +31,10 @@ class RelationProgress:
     parts_passed: int
     settled: bool
     """Live, or in step: nothing of a backfill is left to do."""
+    progress: str | None = None
+    """How far it is, for people; None where that is not known."""
+    rows_per_s: int | None = None
+    """The limit a user has set for its backfill."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +43,9 @@ class PipelineProgress:
     committed: Epoch
     owner: str | None
     relations: tuple[RelationProgress, ...]
+    paused: bool = False
+    waiting_rows: int = 0
+    """Rows the sources have gathered since the last checkpoint."""
 
     @property
     def settled(self) -> bool:
@@ -49,53 +59,90 @@ def pipeline_progress(store: Statements, pipeline: str) -> PipelineProgress:
     graphs = {row["id"]: row for row in store.query("select_graphs", pipeline=pipeline)}
     main = graphs[pipeline]
     relations = [r for r in relations_of(store, pipeline) if r.kind != "state"]
+    controls = store.query("select_pipeline", pipeline=pipeline)[0]
+    backfills = {
+        row["id"]: Backfill(row["rows_per_second"], row["snapshot_rows"])
+        for row in store.query("select_backfills", pipeline=pipeline)
+    }
     return PipelineProgress(
         pipeline,
         main["committed"],
         main["owner"] if main["seconds_left"] else None,
         tuple(
-            _table(store, r, graphs[r.graph], main["committed"])
+            _table(store, r, graphs[r.graph], main["committed"], backfills[r.id])
             if r.kind == "table"
-            else _view(store, r, graphs[r.graph]["committed"])
+            else _view(store, r, graphs[r.graph]["committed"], main["committed"], backfills[r.id])
             for r in relations
         ),
+        controls["paused"],
+        controls["waiting_rows"],
     )
 
 
+class Backfill(NamedTuple):
+    rows_per_s: int | None
+    snapshot_rows: int | None
+
+
 def _table(
-    store: Statements, relation: Relation, graph: dict[str, Any], committed: Epoch
+    store: Statements,
+    relation: Relation,
+    graph: dict[str, Any],
+    committed: Epoch,
+    backfill: Backfill,
 ) -> RelationProgress:
     passed = (graph["passed_term"], graph["passed"])
     splits = store.query("select_splits", relation=relation.id)
     finished = [s for s in splits if s["finished"]]
     live = relation.state == "Live"
+    passed_splits = sum((s["watermark_term"], s["watermark"]) <= passed for s in finished)
+    rows = sum(s["rows"] for s in splits)
+    tracker = CdcTableTracker(relation.name, graph["generation"], len(splits), completed=live)
+    tracker.report(
+        CdcProgress(graph["generation"], len(splits), len(finished), passed_splits, rows)
+    )
     return RelationProgress(
         relation.name,
         relation.kind,
         relation.state,
         relation.why,
         committed if live else None,
-        sum(s["rows"] for s in splits),
+        rows,
         len(splits) or None,
         len(finished),
-        sum((s["watermark_term"], s["watermark"]) <= passed for s in finished),
+        passed_splits,
         live,
+        None if relation.state == "Stopped" else tracker.progress(),
+        backfill.rows_per_s,
     )
 
 
-def _view(store: Statements, relation: Relation, epoch: Epoch) -> RelationProgress:
+def _view(
+    store: Statements, relation: Relation, epoch: Epoch, committed: Epoch, backfill: Backfill
+) -> RelationProgress:
     progress = store.query("select_vnode_progress", relation=relation.id)
     begun = relation.snapshot_epoch is not None
     finished = sum(p["is_finished"] for p in progress)
+    rows = sum(p["row_count"] for p in progress)
+    tracker = CreateMviewProgressTracker(relation.name, backfill.snapshot_rows)
+    match relation.state:
+        case "ConsumingSnapshot":
+            tracker.report(ConsumingSnapshot(relation.snapshot_epoch or ZERO, rows))
+        case "ConsumingLogStore" | "Finishing":
+            tracker.finishing = relation.state == "Finishing"
+            tracker.report(ConsumingLogStore(committed - epoch))
+        case "Done":
+            tracker.report(DoneLogStore())
     return RelationProgress(
         relation.name,
         relation.kind,
         relation.state,
         relation.why,
         epoch if begun and epoch >= (relation.snapshot_epoch or 0) else None,
-        sum(p["row_count"] for p in progress),
+        rows,
         relation.vnode_count,
         finished,
         finished if relation.in_step else 0,
         relation.in_step,
+        tracker.progress(),
     )

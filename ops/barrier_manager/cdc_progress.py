@@ -1,13 +1,14 @@
 """What a table under backfill says of itself: splits read, splits passed by the stream, rows.
 
-A report of another generation is ignored: its splits were dealt out before the last restart.
+Generations count from 1; each time the splits are dealt out anew the next one begins, with nothing
+read. A report of another generation than the reporter's is ignored: it is about other splits.
 
 Pure.
 """
 
 from dataclasses import dataclass
 
-from ops.common.errors import ProgressWentBack
+from ops.common.errors import ProgressWentBack, WrongGeneration
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,8 @@ class CdcProgressReporter:
 
     def report(self, progress: CdcProgress) -> bool:
         """Take a report; return whether it was of this generation."""
+        if progress.generation < 1:
+            raise WrongGeneration(self.table, progress.generation)
         if progress.generation != self.last.generation:
             return False
         if (
@@ -36,5 +39,16 @@ class CdcProgressReporter:
             or progress.rows < self.last.rows
         ):
             raise ProgressWentBack(f"table {self.table} reported {progress} after {self.last}")
+        if not progress.completed <= progress.backfilled <= progress.splits:
+            raise ProgressWentBack(
+                f"table {self.table} reported {progress.completed} splits passed and "
+                f"{progress.backfilled} read of {progress.splits}"
+            )
         self.last = progress
         return True
+
+    def restart(self, generation: int, splits: int) -> None:
+        """Begin a later generation, with nothing read."""
+        if generation <= self.last.generation:
+            raise WrongGeneration(self.table, generation)
+        self.last = CdcProgress(generation, splits, 0, 0, 0)

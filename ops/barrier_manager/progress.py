@@ -3,11 +3,13 @@
     None ─▶ ConsumingSnapshot(rows) ─▶ DoneSnapshot(rows) ─▶ ConsumingLogStore(lag) ─▶ DoneLogStore
       └───────────────── (resumed after its snapshot) ─────────▶
 
-Rows are cumulative and never fall. A second finish is nothing.
+Rows are cumulative and never fall. A second finish is nothing. What was said is told to `report`,
+where there is one, in the order of its saying.
 
 Pure.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ops.common.epoch import Epoch
@@ -42,6 +44,7 @@ BackfillState = ConsumingSnapshot | DoneSnapshot | ConsumingLogStore | DoneLogSt
 class CreateMviewProgressReporter:
     view: str
     state: BackfillState | None = field(default=None)
+    report: Callable[[BackfillState], None] = field(default=lambda _: None)
 
     def update(self, epoch: Epoch, rows: int) -> None:
         match self.state:
@@ -55,18 +58,37 @@ class CreateMviewProgressReporter:
                     )
             case _:
                 raise ProgressWentBack(f"view {self.view} reads its snapshot again: {self.state}")
-        self.state = ConsumingSnapshot(epoch, rows)
+        self._say(ConsumingSnapshot(epoch, rows))
 
     def finish(self, rows: int) -> None:
-        if self.state is None or isinstance(self.state, ConsumingSnapshot):
-            self.state = DoneSnapshot(rows)
+        match self.state:
+            case None:
+                pass
+            case ConsumingSnapshot(_, was_rows):
+                if rows < was_rows:
+                    raise ProgressWentBack(
+                        f"view {self.view} finished with {rows} rows after {was_rows}"
+                    )
+            case _:
+                return
+        self._say(DoneSnapshot(rows))
 
     def update_create_mview_log_store_progress(self, lag: int) -> None:
-        if isinstance(self.state, ConsumingSnapshot):
-            raise ProgressWentBack(f"view {self.view} follows the log before its snapshot is read")
-        self.state = ConsumingLogStore(lag)
+        match self.state:
+            case None | DoneSnapshot() | ConsumingLogStore():
+                self._say(ConsumingLogStore(lag))
+            case _:
+                raise ProgressWentBack(f"view {self.view} cannot follow the log in {self.state}")
 
     def finish_consuming_log_store(self) -> None:
-        if isinstance(self.state, ConsumingSnapshot):
-            raise ProgressWentBack(f"view {self.view} is done before its snapshot is read")
-        self.state = DoneLogStore()
+        match self.state:
+            case None | DoneSnapshot() | ConsumingLogStore():
+                self._say(DoneLogStore())
+            case DoneLogStore():
+                return
+            case _:
+                raise ProgressWentBack(f"view {self.view} is done before its snapshot is read")
+
+    def _say(self, state: BackfillState) -> None:
+        self.state = state
+        self.report(state)

@@ -78,7 +78,12 @@ class LeaseKeeper:
         self._thread.join()
         if self._lost is None:
             self._failpoint("lease.before_release")
-            self._store.execute("release_lease", graph=self.term.graph, term=self.term.term)
+            try:
+                self._store.execute("release_lease", graph=self.term.graph, term=self.term.term)
+            except Exception as away:
+                # It ends by itself; why we leave is the better thing to hear.
+                if not is_transient(away):
+                    raise
             self._failpoint("lease.after_release")
 
     def check(self) -> None:

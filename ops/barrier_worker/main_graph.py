@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ops.backfill.cdc.offset import PostgresOffset, serialize_offset
+from ops.barrier_manager.events import CreateProgress, Report
+from ops.barrier_manager.progress import DoneLogStore
 from ops.barrier_worker.commit import EpochCommit, commit_epoch
 from ops.barrier_worker.lease import Term, take_over
 from ops.barrier_worker.reports import SourceOutput, ViewOutput
@@ -25,6 +27,8 @@ from ops.common.table.relation import Relation, target_pin
 class SourceActor(Actor, Protocol):
     @property
     def has_work(self) -> bool: ...
+    @property
+    def is_full(self) -> bool: ...
     def committed(self, lsn: int) -> None: ...
     def finish(self) -> None: ...
 
@@ -50,6 +54,9 @@ class PipelineGraph:
     def has_work(self) -> bool:
         return any(source.has_work for source in self.sources.values())
 
+    def is_full(self) -> bool:
+        return any(source.is_full for source in self.sources.values())
+
     def take_in(self, views: tuple[str, ...]) -> None:
         """End the followers' terms; from here on only this graph moves these views."""
         for view in views:
@@ -74,7 +81,9 @@ class PipelineGraph:
             for ready in tx.query("select_ready_tables", pipeline=self.pipeline):
                 tx.execute("set_relation_live", relation=ready["id"], epoch=epoch)
             for view in views:
-                self._view(tx, view, epoch, rejoining=view.view in barrier.rejoining)
+                # It rejoins in the commit of the checkpoint in which it said that it is done.
+                done = _is_done(completed.reports.get(("view", view.view)))
+                self._view(tx, view, epoch, rejoining=done)
             for command in completed.commands:
                 tx.execute("set_command_done", command=command, epoch=epoch)
 
@@ -162,6 +171,10 @@ class PipelineGraph:
 
 def _committable(views: list[ViewOutput]) -> list[int]:
     return [v.attempt.id for v in views if v.attempt is not None and v.failed is None]
+
+
+def _is_done(report: Report | None) -> bool:
+    return isinstance(report, CreateProgress) and isinstance(report.state, DoneLogStore)
 
 
 def _offset_json(lsn: int) -> dict[str, object]:

@@ -9,7 +9,10 @@
     │   ├── NegativeRowCount     more rows retracted from a group than it ever had
     │   ├── BarrierOutOfOrder    a barrier or a collection that breaks the chain
     │   ├── UnknownActor         a report from an actor the graph does not have
+    │   ├── DuplicateCollect     an actor collected the same barrier twice
+    │   ├── IllegalStep          an event that a machine's state does not know
     │   ├── ProgressWentBack     a reporter said less than before
+    │   ├── WrongGeneration      a report of splits that were never dealt out
     │   ├── OffsetWentBackwards  a source position before the committed one
     │   ├── SlotAhead            the slot has passed what was committed: changes are gone
     │   ├── SlotGone             the slot was dropped behind our back
@@ -79,8 +82,26 @@ class UnknownActor(ConsistencyError):
         super().__init__(f"graph {graph} has no actor {actor!r}")
 
 
+class DuplicateCollect(ConsistencyError):
+    def __init__(self, actor: str, graph: str, prev: int) -> None:
+        self.actor, self.graph, self.prev = actor, graph, prev
+        super().__init__(f"{graph}: {actor} collected the barrier that closes {prev} twice")
+
+
+class IllegalStep(ConsistencyError):
+    def __init__(self, machine: str, state: object, event: object) -> None:
+        self.machine, self.state, self.event = machine, state, event
+        super().__init__(f"{machine}: {event!r} cannot happen in {state!r}")
+
+
 class ProgressWentBack(ConsistencyError):
     """A reporter said less than it had said before."""
+
+
+class WrongGeneration(ConsistencyError):
+    def __init__(self, table: str, generation: int) -> None:
+        self.table, self.generation = table, generation
+        super().__init__(f"table {table} reported generation {generation}; the first one is 1")
 
 
 class OffsetWentBackwards(ConsistencyError):

@@ -66,6 +66,7 @@ def apply_pipeline(
     describe: Describe,
     *,
     interval_ms: int,
+    checkpoint_frequency: int = 1,
     failpoint: Failpoint = unarmed,
 ) -> list[PlanStep]:
     """Create what is new; `describe` asks the source for a table's columns and key."""
@@ -84,6 +85,11 @@ def apply_pipeline(
         failpoint("apply.before_commit")
         with store.transaction() as tx:
             tx.execute("ensure_pipeline", pipeline=plan.name, interval_ms=interval_ms)
+            tx.execute(
+                "set_default_frequency",
+                pipeline=plan.name,
+                checkpoint_frequency=checkpoint_frequency,
+            )
             tx.execute("ensure_graph", graph=main_graph(plan.name), pipeline=plan.name, kind="main")
             tx.execute(
                 "ensure_graph",

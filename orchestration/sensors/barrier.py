@@ -169,6 +169,9 @@ class Tick:
         return 0.0 if settings.linger_seconds == float("inf") else settings.idle_commit_seconds
 
     def _views(self, plan: PipelinePlan) -> Iterator[Step]:
+        if self.deployment.store.query("select_pipeline", pipeline=plan.name)[0]["paused"]:
+            yield f"it is paused; `tidegate resume {plan.name}` lets it go on"
+            return
         relations = relations_of(self.deployment.store, plan.name)
         for view in plan.views:
             relation = find_relation(relations, view.name)

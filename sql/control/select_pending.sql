@@ -1,10 +1,17 @@
 -- By the stream run, between barriers: what could make the next one due.
-SELECT pipelines.interval_ms,
+SELECT coalesce(pipelines.set_interval_ms, pipelines.interval_ms) AS interval_ms,
+    coalesce(pipelines.set_checkpoint_frequency, pipelines.checkpoint_frequency)
+        AS checkpoint_frequency,
+    pipelines.paused,
     pipelines.granted_until > clock_timestamp() AS granted,
     ARRAY(
         SELECT id FROM commands
-        WHERE pipeline = %(pipeline)s AND done_epoch IS NULL ORDER BY id
-    ) AS commands,
+        WHERE pipeline = %(pipeline)s AND done_epoch IS NULL AND kind = 'flush' ORDER BY id
+    ) AS flushes,
+    ARRAY(
+        SELECT id FROM commands
+        WHERE pipeline = %(pipeline)s AND done_epoch IS NULL AND kind <> 'flush' ORDER BY id
+    ) AS controls,
     EXISTS (
         SELECT FROM relations
         WHERE pipeline = %(pipeline)s AND bound_term IS DISTINCT FROM %(term)s

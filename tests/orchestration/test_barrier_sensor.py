@@ -184,6 +184,21 @@ def test_views_are_filled_and_followed(
     assert tick(shop, instance)[0] == [], "somebody is at it"
 
 
+def test_a_paused_pipeline_is_not_filled(shop: Shop, instance: dg.DagsterInstance) -> None:
+    started(shop, instance, {})
+    tick(shop, instance)
+    shop.run("UPDATE relations SET state = 'Live' WHERE name = 'orders'")
+    store = shop.deployment.store
+    store.execute("set_paused", pipeline="shop", paused=True)
+    store.query("insert_command", pipeline="shop", kind="flush")
+    asked, why, _ = tick(shop, instance)
+    assert asked == [] and "`tidegate resume shop`" in why
+    assert not store.query("select_grant", pipeline="shop")[0]["has_commands"], "it would wait"
+    store.execute("set_paused", pipeline="shop", paused=False)
+    assert store.query("select_grant", pipeline="shop")[0]["has_commands"]
+    assert tick(shop, instance)[0] == ["shop__revenue__snapshot_backfill__job"]
+
+
 def test_a_pipeline_that_cannot_be_applied_leaves_the_others_alone(
     shop: Shop, instance: dg.DagsterInstance
 ) -> None:

@@ -18,6 +18,7 @@ from resources.embedded.postgres import RunningPostgres
 from resources.errors import ConfigError
 from resources.sql_text import migrations
 from tests.support.control import SCHEMA, Place, Wire, new_place, shared_store, wired_store
+from tests.support.source_place import until
 
 
 @pytest.fixture(scope="module")
@@ -152,15 +153,67 @@ def test_a_lock_is_held_among_all_users(place: Place, postgres: RunningPostgres)
     assert order == ["other", "mine"]
 
 
-def test_a_lock_nobody_gives_up_is_an_error_to_try_again(
-    place: Place, postgres: RunningPostgres
+def test_a_lock_is_waited_for_as_long_as_it_takes_and_says_why(
+    place: Place, postgres: RunningPostgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    dsn = postgres.dsn("control_laws").reveal()
-    impatient = ControlStore(dsn)
-    impatient._connection().execute("SET lock_timeout = 50")
-    with place.store.lock("k"), pytest.raises(StoreUnreachable), impatient.lock("k"):
-        pass
-    impatient.close()
+    monkeypatch.setattr("resources.control_store.LOCK_POLL_SECONDS", 0.01)
+    other = ControlStore(postgres.dsn("control_laws").reveal())
+    # The time-out of row locks is no limit for this one.
+    other._connection().execute("SET lock_timeout = 1")
+    told: list[str] = []
+    free = threading.Event()
+
+    def hold() -> None:
+        with place.store.lock("k"):
+            held.set()
+            free.wait(10)
+
+    held = threading.Event()
+    holder = threading.Thread(target=hold)
+    holder.start()
+    held.wait(10)
+
+    def tell(why: str) -> None:
+        told.append(why)
+        free.set()
+
+    with other.lock("k", tell):
+        holder.join()
+    assert len(told) == 1 and "waiting for 'k', which tidegate-control on" in told[0]
+    other.close()
+
+
+def test_a_lock_is_given_back(place: Place, postgres: RunningPostgres) -> None:
+    other = ControlStore(postgres.dsn("control_laws").reveal())
+    with place.store.lock("given back"):
+        assert not other._try_lock("given back")
+    assert other._try_lock("given back")
+    other.close()
+
+
+def test_a_threads_connection_ends_with_it(postgres: RunningPostgres, shared: ControlStore) -> None:
+    store = ControlStore(postgres.dsn("control_laws").reveal())
+    pids = set[int]()
+
+    def work() -> None:
+        store.query("select_graph", graph="g")
+        pids.add(store._connection().info.backend_pid)
+
+    for _ in range(5):
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+    assert len(pids) == 5
+
+    def alive() -> int:
+        found = shared._connection().execute(
+            "SELECT count(*) AS n FROM pg_stat_activity WHERE pid = ANY(%s)", (list(pids),)
+        )
+        return int(found.fetchall()[0]["n"])
+
+    until(lambda: alive() == 0)
+    assert store.query("select_graph", graph="g") == []
+    store.close()
 
 
 def terminate(place: Place, store: ControlStore) -> None:

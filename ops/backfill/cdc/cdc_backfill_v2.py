@@ -1,7 +1,8 @@
 """Read a table's snapshot in parallel splits, page by page, while its stream is being kept.
 
     worker threads   one per slot of parallelism: take a split, read page after page of it
-    this thread      every tick: send the watermark message, then commit the pages read so far
+    this thread      every tick: look for a pause or a limit, which the gate applies before the
+                     next page; send the watermark message; commit the pages read so far
 
 A page is short, needs no lock, and may be read any number of times: the log supersedes it. A
 split is finished when its last page is committed, completed when the main graph has committed
@@ -13,13 +14,14 @@ Pure.
 import json
 import queue
 import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ops.backfill.cdc.ports import Source
 from ops.backfill.cdc.split import even_splits, vnode_of_split
 from ops.backfill.cdc.transaction_buffer import PREFIX
+from ops.backfill.gate import BackfillGate, wanted_controls
 from ops.barrier_manager.cdc_progress import CdcProgress, CdcProgressReporter
 from ops.barrier_worker.commit import EpochCommit, commit_epoch, open_attempt
 from ops.barrier_worker.lease import LeaseKeeper, require_term
@@ -112,6 +114,8 @@ class ParallelizedCdcBackfillExecutor:
     clock: Clock
     failpoint: Failpoint
     keeper: LeaseKeeper
+    leaving: Callable[[], bool] = lambda: False
+    """Asked about once a second: nobody wants the rest any more."""
 
     def run(self, vnodes: Collection[int]) -> Iterator[VnodeDone]:
         """Read the splits of `vnodes` and yield each vnode once its splits are committed."""
@@ -128,12 +132,18 @@ class ParallelizedCdcBackfillExecutor:
             (s for s in todo if not s.finished), key=lambda s: (self._vnode(s.split_id), s.split_id)
         )
         results: queue.SimpleQueue[Page | BaseException] = queue.SimpleQueue()
-        halt = threading.Event()
-        threads = self._start(todo, results, halt)
+        self._gate = BackfillGate(
+            self.relation.name,
+            lambda: wanted_controls(self.store, self.relation.id),
+            self.clock,
+        )
+        self._gate.look()
+        threads = self._start(todo, results)
         try:
             unfinished = {s.split_id for s in todo}
-            while unfinished:
+            while unfinished and not self.leaving():
                 self.keeper.check()
+                self._gate.look()
                 pages = self._gather(results)
                 if not pages:
                     continue
@@ -142,7 +152,7 @@ class ParallelizedCdcBackfillExecutor:
                 reporter.report(self._progress(splits))
                 yield from self._finished(splits, waiting)
         finally:
-            halt.set()
+            self._gate.close()
             for thread in threads:
                 thread.join()
 
@@ -185,7 +195,6 @@ class ParallelizedCdcBackfillExecutor:
         self,
         todo: list[SplitState],
         results: "queue.SimpleQueue[Page | BaseException]",
-        halt: threading.Event,
     ) -> list[threading.Thread]:
         splits: queue.SimpleQueue[SplitState] = queue.SimpleQueue()
         for split in todo:
@@ -193,15 +202,13 @@ class ParallelizedCdcBackfillExecutor:
 
         def work() -> None:
             try:
-                while not halt.is_set():
+                while True:
                     try:
                         split = splits.get_nowait()
                     except queue.Empty:
                         return
                     for page in self._read_split(split):
                         results.put(page)
-                        if halt.is_set():
-                            return
             except BaseException as error:
                 results.put(error)
 
@@ -217,6 +224,9 @@ class ParallelizedCdcBackfillExecutor:
     def _read_split(self, split: SplitState) -> Iterator[Page]:
         lower, finished = split.next_key, False
         while not finished:
+            admitted = self._gate.admit(self.plan.page_rows)
+            if admitted is None:
+                return
             attempt = open_attempt(
                 self.store,
                 self.relation.graph,
@@ -226,11 +236,10 @@ class ParallelizedCdcBackfillExecutor:
             )
             path = f"{attempt.directory}/page.parquet"
             self.failpoint("backfill.before_page_write")
-            page = self.pages.read(
-                lower=lower, upper=split.right, limit=self.plan.page_rows, path=path
-            )
+            page = self.pages.read(lower=lower, upper=split.right, limit=admitted.rows, path=path)
             self.failpoint("backfill.after_page_write")
-            finished = page.rows < self.plan.page_rows
+            self._gate.read(admitted, page.rows)
+            finished = page.rows < admitted.rows
             first = lower
             if page.last_key is not None:
                 lower = page.last_key + 1

@@ -37,7 +37,7 @@ def prepare_source(
     clock: Clock,
     failpoint: Failpoint,
 ) -> None:
-    with store.lock(f"prepare {plan.pipeline}/{plan.name}"):
+    with store.lock(f"prepare {plan.pipeline}/{plan.name}", on_wait):
         stored = _stored(store, plan)
         names = {t.name for t in tables}
         relations = [r for r in relations_of(store, plan.pipeline) if r.name in names]
@@ -54,7 +54,10 @@ def prepare_source(
             failpoint("prepare.before_slot")
             start = source.ensure_slot(plan.slot)
             failpoint("prepare.after_slot")
-        source.await_running_transactions(on_wait, WAIT_SECONDS)
+        source.await_running_transactions(
+            lambda who: on_wait(f"waiting for transactions that began earlier: {who}"),
+            WAIT_SECONDS,
+        )
         if fresh:
             failpoint("prepare.before_record")
             store.execute(

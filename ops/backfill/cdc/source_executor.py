@@ -1,9 +1,11 @@
 """The source actor of a main graph: slot -> whole transactions -> one log file per table and epoch.
 
-    between barriers    poll the slot, decode, gather
+    between barriers    poll the slot, decode, gather; not while paused
+    Barrier             say how much is gathered, collect
     Checkpoint          net what is whole, write a log file per changed table, collect
     SyncCheckpoint      first send a message through the source and wait for it: whatever was
-                        committed there before the flush was asked for is then in the epoch
+                        committed there before the flush was asked for is then in the epoch.
+                        Not to pause or resume, nor while paused: it takes what is gathered
     after the commit    confirm the slot up to the committed position, never past it
 
 Arrow.
@@ -18,7 +20,8 @@ from ops.backfill.cdc.ports import ChangeStream
 from ops.backfill.cdc.transaction_buffer import Batch, TransactionBuffer
 from ops.barrier_manager.manager import LocalBarrierManager
 from ops.barrier_worker.reports import SourceOutput
-from ops.common.barrier import Barrier, BarrierKind
+from ops.common.barrier import Barrier, BarrierKind, Pause
+from ops.common.controls import Controls, apply
 from ops.common.errors import TransientError
 from ops.common.ports import Clock, Failpoint, Lake
 from ops.common.table.key_range import ranges_of
@@ -29,7 +32,7 @@ from ops.common.table.relation import Relation, StagedFile
 POLL_SECONDS = 0.05
 FLUSH_SECONDS = 60.0
 MAX_BUFFERED_ROWS = 2_000_000
-"""Above this the slot is left alone until the next barrier has taken what is there."""
+"""Above this the slot is left alone until a checkpoint, which is then due, has taken it."""
 
 
 class FlushNotSeen(TransientError):
@@ -66,10 +69,18 @@ class SourceExecutor:
         self._forward = forward
         self._to_confirm: int | None = None
         self._lock = threading.Lock()
+        self._controls = Controls()
+        self._begun = False
+        """The Initial barrier has come, which may say that it is paused."""
 
     @property
     def has_work(self) -> bool:
         return self._buffer.transactions > 0
+
+    @property
+    def is_full(self) -> bool:
+        """Say whether no more is taken from the slot before a checkpoint."""
+        return self._buffer.rows > MAX_BUFFERED_ROWS and self._buffer.transactions > 0
 
     def committed(self, lsn: int) -> None:
         """Let the slot forget what is before `lsn`, which a commit has stored."""
@@ -85,25 +96,38 @@ class SourceExecutor:
             if barrier is None:
                 self._poll()
                 continue
-            if barrier.kind is BarrierKind.INITIAL:
-                manager.collect(self.actor, barrier)
-                continue
-            if barrier.kind is BarrierKind.SYNC_CHECKPOINT:
-                self._await_flush()
-            output = self._close_epoch(barrier)
-            self._forward(barrier, output.files)
+            self._begun = True
+            output = None
+            if barrier.kind.is_checkpoint:
+                if barrier.kind is BarrierKind.SYNC_CHECKPOINT and self._may_poll(barrier):
+                    self._await_flush()
+                output = self._close_epoch(barrier)
+                self._forward(barrier, output.files)
+            if barrier.mutation is not None:
+                self._controls = apply(self._controls, barrier.mutation)
+            buffer = self._buffer
+            manager.report_source_offset(
+                self.actor, barrier, self._source, rows=buffer.rows, lsn=buffer.end_lsn
+            )
             manager.collect(self.actor, barrier, output)
-            if barrier.stops:
+            if barrier.stops_actor(self.actor):
                 return
 
     def finish(self) -> None:
         """Confirm what the last commit stored, when no barrier will follow."""
         self._confirm()
 
+    def _may_poll(self, barrier: Barrier) -> bool:
+        return not self._controls.paused and not isinstance(barrier.mutation, Pause)
+
     def _poll(self) -> None:
-        if self._buffer.rows > MAX_BUFFERED_ROWS and self._buffer.transactions:
+        if self.is_full or self._controls.paused or not self._begun:
+            # The reader answers the server's keep-alives by itself.
             self._clock.sleep(POLL_SECONDS)
-            return
+        else:
+            self._read()
+
+    def _read(self) -> None:
         for _, message in self._stream.poll(POLL_SECONDS):
             event = self._decoder.decode(message)
             if event is not None:
@@ -118,7 +142,8 @@ class SourceExecutor:
         while not self._buffer.has_flush(token):
             if self._clock.monotonic() > deadline:
                 raise FlushNotSeen(self._source)
-            self._poll()
+            # Also with a full buffer: what is waited for lies behind it.
+            self._read()
 
     def _close_epoch(self, barrier: Barrier) -> SourceOutput:
         # Asked before the batch is cut: a position is safe only if nothing lies before it unseen.

@@ -67,6 +67,11 @@ class TransactionBuffer:
     def transactions(self) -> int:
         return self._closed.transactions
 
+    @property
+    def end_lsn(self) -> int | None:
+        """Return where the whole transactions that wait end."""
+        return self._closed.end_lsn
+
     def has_flush(self, token: str) -> bool:
         return token in self._closed.flushes
 

@@ -6,6 +6,8 @@
     follow     (own epoch, main's committed epoch] as one netted range, again and again
     finishing  little is left: the main graph takes the rest into one of its checkpoints
 
+A pause of the pipeline is kept between two waves and between two ranges.
+
 Spark.
 """
 
@@ -13,6 +15,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 from ops.aggregate.view_executor import ViewExecutor
+from ops.backfill.gate import wanted_controls
 from ops.backfill.snapshot_backfill.phase import (
     Phase,
     VnodeBackfillProgress,
@@ -62,12 +65,16 @@ class SnapshotBackfillExecutor:
     clock: Clock
     failpoint: Failpoint
     keeper: LeaseKeeper
+    leaving: Callable[[], bool] = lambda: False
+    """Asked between two steps: nobody wants the rest any more."""
 
     def run(self, vnodes: Collection[int]) -> Iterator[VnodeDone]:
         """Read the snapshot of `vnodes`; whoever finishes the last vnode follows the log too."""
         self._committed = self.keeper.term.committed
         relation = self._relation()
         if Phase(relation.state) is Phase.WAITING:
+            if not self._await_upstream():
+                return
             relation = self._begin()
         reporter = CreateMviewProgressReporter(relation.name)
         if Phase(relation.state) is Phase.SNAPSHOT:
@@ -78,17 +85,30 @@ class SnapshotBackfillExecutor:
         if Phase(self._relation().state) is Phase.LOG:
             self._consume_log(reporter)
 
-    def _begin(self) -> Relation:
-        """Wait until the table is live; pin the epoch the snapshot is read at."""
+    def _await_upstream(self) -> bool:
+        """Wait until the table is live; False when that is not wanted any more."""
         upstream = self.view.upstream
-        while True:
-            self.keeper.check()
+        while self._may_go_on():
             found = find_relation(relations_of(self.store, upstream.pipeline), upstream.name)
             if found.state == "Live":
-                break
+                return True
             if found.state == "Stopped":
                 raise TableStopped(found.name, found.why or "")
             self.clock.sleep(POLL_SECONDS)
+        return False
+
+    def _may_go_on(self) -> bool:
+        """Wait for the end of a pause; False when nobody wants the rest any more."""
+        while not self.leaving():
+            self.keeper.check()
+            if not wanted_controls(self.store, self.view.output.id).paused:
+                return True
+            self.clock.sleep(POLL_SECONDS)
+        return False
+
+    def _begin(self) -> Relation:
+        """Pin the epoch the snapshot is read at."""
+        upstream = self.view.upstream
         self.failpoint("snapshot.before_pin")
         with self.store.transaction() as tx:
             self._require_term(tx)
@@ -99,6 +119,9 @@ class SnapshotBackfillExecutor:
                 "upsert_pin", relation=upstream.id, owner=self.keeper.term.graph, epoch=epoch
             )
             tx.execute("set_view_snapshot", relation=self.view.output.id, epoch=epoch)
+            found = contents(tx, upstream, epoch)
+            counted = _rows(found) if found.base is None else None
+            tx.execute("set_snapshot_rows", relation=self.view.output.id, rows=counted)
         self.failpoint("snapshot.after_pin")
         return self._relation()
 
@@ -117,7 +140,8 @@ class SnapshotBackfillExecutor:
             rows_per_wave=ROWS_PER_WAVE,
         )
         for wave in waves:
-            self.keeper.check()
+            if not self._may_go_on():
+                return
             rows = self._wave(upstream, wave)
             progress = self._progress()
             total = sum(p.row_count for p in progress.values())
@@ -185,8 +209,7 @@ class SnapshotBackfillExecutor:
 
     def _consume_log(self, reporter: CreateMviewProgressReporter) -> None:
         """Follow until a range is small enough for the main graph, and leave the rest to it."""
-        while True:
-            self.keeper.check()
+        while self._may_go_on():
             target = self._next_target()
             reporter.update_create_mview_log_store_progress(target - self._committed)
             started = self.clock.monotonic()

@@ -1,12 +1,23 @@
 """What actors may say to their graph, and what the graph hears first."""
 
+from dataclasses import replace
+
 import pytest
 
-from ops.barrier_manager.events import ActorCollected, ActorFailed
+from ops.barrier_manager.cdc_progress import CdcProgress
+from ops.barrier_manager.events import (
+    ActorCollected,
+    ActorFailed,
+    CdcSourceOffsetUpdated,
+    CdcTableBackfillProgress,
+    CreateProgress,
+    subject_of,
+)
 from ops.barrier_manager.manager import GraphReset, LocalBarrierManager
+from ops.barrier_manager.progress import DoneLogStore
 from ops.common.barrier import Add, Barrier, BarrierKind, Stop
 from ops.common.epoch import Epoch, EpochPair
-from ops.common.errors import UnknownActor
+from ops.common.errors import BarrierOutOfOrder, UnknownActor
 
 
 def barrier(number: int, kind: BarrierKind = BarrierKind.CHECKPOINT) -> Barrier:
@@ -47,8 +58,15 @@ def test_a_failure_overtakes_collections_and_stays(manager: LocalBarrierManager)
     manager.collect("source", barrier(0))
     manager.notify_failure("view", broken)
     manager.notify_failure("source", later)
-    # Nothing is committed after it: it is all that is heard, and the first is the cause.
+    # Nothing is committed after it: it is all that is heard; the others count for the cause.
     assert [manager.next_event(0.0) for _ in range(3)] == [ActorFailed("view", broken)] * 3
+    manager.close()
+    manager.notify_failure("source", broken)
+    assert [(f.actor, f.error) for f in manager.failures] == [
+        ("view", broken),
+        ("source", later),
+        ("source", broken),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -57,6 +75,9 @@ def test_a_failure_overtakes_collections_and_stays(manager: LocalBarrierManager)
         lambda m: m.subscribe_barrier("nobody"),
         lambda m: m.collect("nobody", barrier(0)),
         lambda m: m.notify_failure("nobody", ValueError()),
+        lambda m: m.report_create_progress("nobody", barrier(0), "v", DoneLogStore()),
+        lambda m: m.report_cdc_progress("nobody", barrier(0), "t", CdcProgress(1, 1, 0, 0, 0)),
+        lambda m: m.report_source_offset("nobody", barrier(0), "s", rows=1, lsn=None),
     ],
 )
 def test_nobody_else_may_speak(manager: LocalBarrierManager, say) -> None:  # type: ignore[no-untyped-def]
@@ -64,6 +85,49 @@ def test_nobody_else_may_speak(manager: LocalBarrierManager, say) -> None:  # ty
         say(manager)
     assert (refused.value.actor, refused.value.graph) == ("nobody", "g")
     assert manager.next_event(0.001) is None
+
+
+def test_reports_come_in_the_order_of_their_saying(manager: LocalBarrierManager) -> None:
+    progress = CdcProgress(1, 4, 2, 1, 10)
+    manager.report_create_progress("view", barrier(0), "v", DoneLogStore())
+    manager.report_cdc_progress("source", barrier(0), "t", progress)
+    manager.report_source_offset("source", barrier(0), "s", rows=7, lsn=99)
+    manager.collect("source", barrier(0))
+    heard = [manager.next_event(0.0) for _ in range(4)]
+    assert heard == [
+        CreateProgress("view", barrier(0), "v", DoneLogStore()),
+        CdcTableBackfillProgress("source", barrier(0), "t", progress),
+        CdcSourceOffsetUpdated("source", barrier(0), "s", 7, 99),
+        ActorCollected("source", barrier(0), None),
+    ]
+    said = [
+        e for e in heard[:3] if e is not None and not isinstance(e, ActorCollected | ActorFailed)
+    ]
+    assert [subject_of(e) for e in said] == [("view", "v"), ("table", "t"), ("source", "s")]
+
+
+def test_who_has_collected_must_not_subscribe_again(manager: LocalBarrierManager) -> None:
+    manager.subscribe_barrier("source")
+    manager.subscribe_barrier("source")
+    manager.collect("source", barrier(0))
+    with pytest.raises(BarrierOutOfOrder, match="source subscribes again"):
+        manager.subscribe_barrier("source")
+    manager.subscribe_barrier("view")
+
+
+def test_an_actor_meets_the_barriers_of_its_life_only(manager: LocalBarrierManager) -> None:
+    stays, leaves = manager.subscribe_barrier("source"), manager.subscribe_barrier("view")
+    adds = replace(barrier(1), mutation=Add((), ("new",)))
+    stops = replace(barrier(2), mutation=Stop(("view",)))
+    sent = [barrier(0), adds, stops, barrier(3)]
+    for one in sent:
+        manager.send(one)
+    joins, late = manager.subscribe_barrier("new"), manager.subscribe_barrier("view")
+    manager.send(barrier(4))
+    assert [stays.take(0.0) for _ in range(6)] == [*sent, barrier(4), None]
+    assert [leaves.take(0.0) for _ in range(4)] == [*sent[:3], None]
+    assert [late.take(0.0) for _ in range(4)] == [*sent[:3], None]
+    assert [joins.take(0.0) for _ in range(5)] == [*sent[1:], barrier(4), None]
 
 
 def test_a_closed_graph_ends_its_actors(manager: LocalBarrierManager) -> None:

@@ -14,7 +14,7 @@ from ops.barrier_manager.progress import (
     DoneSnapshot,
 )
 from ops.common.epoch import Epoch
-from ops.common.errors import ProgressWentBack
+from ops.common.errors import ProgressWentBack, WrongGeneration
 
 E = Epoch(100)
 
@@ -65,6 +65,18 @@ def test_rows_and_epoch_never_fall(
     assert view.state == ConsumingSnapshot(E, 10)
 
 
+def test_what_was_said_is_told_once() -> None:
+    told: list[object] = []
+    view = CreateMviewProgressReporter("v", report=told.append)
+    view.update(E, 10)
+    view.finish(10)
+    view.finish(11)
+    view.finish_consuming_log_store()
+    view.finish_consuming_log_store()
+    view.finish(12)
+    assert told == [ConsumingSnapshot(E, 10), DoneSnapshot(10), DoneLogStore()]
+
+
 Step = Callable[[CreateMviewProgressReporter], None]
 
 
@@ -76,6 +88,11 @@ Step = Callable[[CreateMviewProgressReporter], None]
         (lambda v: v.finish_consuming_log_store(), lambda v: v.update(E, 2)),
         (lambda v: v.update(E, 1), lambda v: v.update_create_mview_log_store_progress(1)),
         (lambda v: v.update(E, 1), lambda v: v.finish_consuming_log_store()),
+        (lambda v: v.update(E, 5), lambda v: v.finish(4)),
+        (
+            lambda v: v.finish_consuming_log_store(),
+            lambda v: v.update_create_mview_log_store_progress(1),
+        ),
     ],
 )
 def test_what_comes_in_the_wrong_order(
@@ -111,3 +128,24 @@ def test_another_generation_is_ignored(generation: int) -> None:
     reporter = CdcProgressReporter("t", FIRST)
     assert not reporter.report(replace(FIRST, generation=generation, rows=0))
     assert reporter.last == FIRST
+
+
+@pytest.mark.parametrize("wrong", [{"backfilled": 5}, {"completed": 3}])
+def test_more_than_there_is_is_refused(wrong: dict[str, int]) -> None:
+    reporter = CdcProgressReporter("t", FIRST)
+    with pytest.raises(ProgressWentBack, match="splits passed"):
+        reporter.report(replace(FIRST, **wrong))
+    assert reporter.last == FIRST
+
+
+def test_generations_begin_anew_and_only_go_up() -> None:
+    reporter = CdcProgressReporter("t", FIRST)
+    with pytest.raises(WrongGeneration) as wrong:
+        reporter.report(replace(FIRST, generation=0))
+    assert (wrong.value.table, wrong.value.generation) == ("t", 0)
+    with pytest.raises(WrongGeneration):
+        reporter.restart(2, 4)
+    reporter.restart(3, 8)
+    assert not reporter.report(FIRST)
+    assert reporter.report(CdcProgress(3, 8, 1, 0, 5))
+    assert reporter.last == CdcProgress(3, 8, 1, 0, 5)
