@@ -80,8 +80,8 @@ def _parser() -> argparse.ArgumentParser:
     flush = word("flush", _flush, "wait until all that the sources hold now is committed")
     flush.add_argument("pipeline")
 
-    read = word("read", _read, "print a table or view as of an epoch")
-    read.add_argument("relation")
+    read = word("read", _read, "print tables and views, all as of one epoch")
+    read.add_argument("relations", nargs="+", metavar="relation")
     read.add_argument("--as-of", help="an epoch's number or an ISO time (default: the newest)")
     read.add_argument("--limit", type=int, default=20, help="rows to print (default 20)")
     read.add_argument("--format", choices=["table", "csv", "json"], default="table")
@@ -148,7 +148,7 @@ def _read(arguments: argparse.Namespace, settings: Settings) -> int:
 
     return read(
         settings,
-        arguments.relation,
+        arguments.relations,
         as_of=arguments.as_of,
         limit=arguments.limit,
         form=arguments.format,

@@ -44,7 +44,7 @@ class Delta:
     def latest(self, path: str) -> tuple[int, str | None] | None:
         """Return the newest version and its stamp, or None where there is no table."""
         try:
-            table = DeltaTable(self._lake.uri(path), without_files=True)
+            table = DeltaTable(self._lake.uri(path))
         except TableNotFoundError:
             return None
         newest = table.history(1)[0]
@@ -52,7 +52,7 @@ class Delta:
 
     def find(self, path: str, stamp: str) -> int | None:
         """Return the newest version that carries `stamp`."""
-        table = DeltaTable(self._lake.uri(path), without_files=True)
+        table = DeltaTable(self._lake.uri(path))
         for entry in table.history(HISTORY):
             if entry.get("userMetadata") == stamp:
                 return int(entry["version"])
