@@ -9,7 +9,7 @@ A Spark DataFrame reads its files when it is asked for rows: the pin must last u
 
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -17,7 +17,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from ops.common.epoch import Epoch, epoch_at, show
-from ops.common.errors import ConfigError, EpochGone
+from ops.common.errors import ConfigError
+from ops.common.ports import Store
 from ops.common.table.relation import Contents, Relation, contents, find_relation, relations_of
 from ops.common.table.state_table import StateTable
 from ops.planner.apply import main_graph
@@ -26,8 +27,6 @@ from orchestration.running import committed_epoch
 
 AsOf = int | datetime | str | None
 """An epoch, a time (UTC unless it says otherwise), either of them as text, or the newest."""
-PIN_SECONDS = 60.0
-"""A reader that died holds its epoch for this long."""
 
 
 class NotReadable(ConfigError):
@@ -56,28 +55,18 @@ def held(deployment: Deployment, names: Sequence[str], *, as_of: AsOf = None) ->
     """Give the visible columns of each relation as of one epoch, pinned for the block."""
     relations = {name: find(deployment, name) for name in names}
     pipeline = _shared_pipeline(relations)
-    with ExitStack() as stack:
-        for attempts_left in (3, 2, 1, 0):
-            epoch = _resolve(deployment, pipeline, as_of)
-            for name, relation in relations.items():
-                _require_readable(name, relation, epoch)
-            try:
-                found = stack.enter_context(
-                    _pinned(deployment, list(relations.values()), epoch=epoch)
-                )
-                break
-            except EpochGone:
-                # The newest was merged over before it was pinned: a newer one is there.
-                if as_of is not None or not attempts_left:
-                    raise
+    asked = None if as_of is None else _resolve(deployment, pipeline, as_of)
+    with _pinned(
+        deployment.store, list(relations.values()), main_graph=main_graph(pipeline), as_of=asked
+    ) as pinned:
+        for name, relation in relations.items():
+            _require_readable(name, relation, pinned.epoch)
         spark, lake = deployment.spark(), deployment.lake
-        yield Held(
-            epoch,
-            {
-                name: StateTable(spark, lake, relation).read(found[relation.id])
-                for name, relation in relations.items()
-            },
-        )
+        frames = {
+            name: StateTable(spark, lake, relation).read(pinned.contents[relation.id])
+            for name, relation in relations.items()
+        }
+        yield Held(pinned.epoch, frames)
 
 
 def rows(deployment: Deployment, name: str, *, as_of: AsOf = None) -> pa.Table:
@@ -121,14 +110,12 @@ def _shared_pipeline(relations: Mapping[str, Relation]) -> str:
     )
 
 
-def _resolve(deployment: Deployment, pipeline: str, as_of: AsOf) -> Epoch:
+def _resolve(deployment: Deployment, pipeline: str, as_of: int | datetime | str) -> Epoch:
     """Return the epoch that is meant; a time means the newest committed at or before it."""
     graph = main_graph(pipeline)
-    newest = committed_epoch(deployment, graph)
-    if as_of is None:
-        return newest
     wanted = parse_as_of(as_of) if isinstance(as_of, str) else as_of
     if isinstance(wanted, int):
+        newest = committed_epoch(deployment, graph)
         if wanted > newest:
             raise ConfigError(f"epoch {wanted} is not committed yet; the newest is {newest}")
         return Epoch(wanted)
@@ -152,20 +139,29 @@ def _require_readable(name: str, relation: Relation, epoch: Epoch) -> None:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class _Pinned:
+    epoch: Epoch
+    contents: dict[int, Contents]
+
+
 @contextmanager
 def _pinned(
-    deployment: Deployment, relations: Sequence[Relation], *, epoch: Epoch
-) -> Iterator[dict[int, Contents]]:
-    owner = f"reader/{deployment.owner}/{uuid.uuid4().hex[:8]}"
-    with deployment.store.transaction() as tx:
+    store: Store, relations: Sequence[Relation], *, main_graph: str, as_of: Epoch | None
+) -> Iterator[_Pinned]:
+    owner = f"reader {uuid.uuid4().hex}"
+    with store.transaction() as tx:
         for relation in sorted(relations, key=lambda r: r.id):
             tx.query("lock_relation", relation=relation.id)
-            tx.execute("upsert_pin", relation=relation.id, owner=owner, epoch=epoch)
+        newest = Epoch(tx.query("select_graph", graph=main_graph)[0]["committed"])
+        epoch = newest if as_of is None else as_of
         found = {r.id: contents(tx, r, epoch) for r in relations}
+        for relation in relations:
+            tx.execute("upsert_pin", relation=relation.id, owner=owner, epoch=epoch)
     try:
-        yield found
+        yield _Pinned(epoch, found)
     finally:
-        deployment.store.execute("delete_pins", owner=owner)
+        store.execute("delete_pins", owner=owner)
 
 
 def parse_as_of(text: str) -> Epoch | datetime:

@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Sequence
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema
@@ -38,13 +39,14 @@ class Delta:
             Schema.from_arrow(schema),
             actions,
             mode="error",
+            storage_options=self._lake.delta_options(),
             commit_properties=CommitProperties(custom_metadata={"userMetadata": stamp}),
         )
 
     def latest(self, path: str) -> tuple[int, str | None] | None:
         """Return the newest version and its stamp, or None where there is no table."""
         try:
-            table = DeltaTable(self._lake.uri(path))
+            table = self._open(path)
         except TableNotFoundError:
             return None
         newest = table.history(1)[0]
@@ -52,8 +54,25 @@ class Delta:
 
     def find(self, path: str, stamp: str) -> int | None:
         """Return the newest version that carries `stamp`."""
-        table = DeltaTable(self._lake.uri(path))
+        table = self._open(path)
         for entry in table.history(HISTORY):
             if entry.get("userMetadata") == stamp:
                 return int(entry["version"])
         return None
+
+    def settle(self, path: str, *, after: int, upto: int) -> None:
+        """Make the versions in (after, upto] outlive a power cut; Spark does not."""
+        if not self._lake.is_local:
+            return
+        log, live = f"{path}/_delta_log", set()
+        for version in range(after + 1, upto + 1):
+            for line in self._lake.read_text(f"{log}/{version:020}.json").splitlines():
+                match json.loads(line):
+                    case {"add": {"path": str(file)}}:
+                        live.add(f"{path}/{unquote(file)}")
+                    case {"remove": {"path": str(file)}}:
+                        live.discard(f"{path}/{unquote(file)}")
+        self._lake.settle([*live, *self._lake.list(log)])
+
+    def _open(self, path: str) -> DeltaTable:
+        return DeltaTable(self._lake.uri(path), storage_options=self._lake.delta_options())
