@@ -98,12 +98,29 @@ class Lake:
         if self._files.get_file_info(full).type == fs.FileType.NotFound:
             return
         self._files.delete_file(full)
-        folder = os.path.dirname(path)
         if self.is_local:
-            _remove_empty_folder(f"{self._base}/{folder}")
-        elif folder and not self.list(folder):
-            # pyarrow puts an empty object in the place of the folder's last file.
-            self._files.delete_dir(f"{self._base}/{folder}")
+            _remove_empty_folder(os.path.dirname(full))
+        else:
+            self._remove_markers(os.path.dirname(path))
+
+    def delete_folder(self, directory: str) -> None:
+        """Delete all that is below `directory`, which is the caller's alone; and that too."""
+        full = f"{self._base}/{directory}"
+        if self._files.get_file_info(full).type != fs.FileType.NotFound:
+            self._files.delete_dir(full)
+        if self.is_local:
+            _remove_empty_folder(os.path.dirname(full))
+        else:
+            self._remove_markers(os.path.dirname(directory))
+
+    def _remove_markers(self, folder: str) -> None:
+        """Delete the empty objects that pyarrow puts in the place of a folder's last file."""
+        while folder:
+            full = f"{self._base}/{folder}"
+            if self._files.get_file_info(fs.FileSelector(full, allow_not_found=True)):
+                return
+            self._files.delete_dir(full)
+            folder = os.path.dirname(folder)
 
 
 def _fsync(path: str) -> None:

@@ -1,0 +1,24 @@
+"""The doctor's look at the lake through Spark: it passes where two writers are kept apart."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from resources.lake import Lake
+from resources.lake_probe import LakeRefused
+from resources.spark_probe import CommitFirst, probe_spark
+
+
+def test_a_folder_passes_and_keeps_nothing(spark: SparkSession, lake: Lake) -> None:
+    assert "put if absent" in probe_spark(lake, spark)
+    assert list(Path(lake.root).iterdir()) == []
+
+
+def test_a_commit_that_is_gone_is_noticed(
+    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if Spark had written over it: the other writer's commit is not there afterwards."""
+    monkeypatch.setattr(CommitFirst, "__call__", lambda self, batches: batches)
+    with pytest.raises(LakeRefused, match="wrote over a version"):
+        probe_spark(lake, spark)
