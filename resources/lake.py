@@ -95,7 +95,7 @@ class Lake:
     def delete(self, path: str) -> None:
         """Delete a file; one that is gone already is no error. Its folder goes once it is empty."""
         full = f"{self._base}/{path}"
-        if self._files.get_file_info(full).type == fs.FileType.NotFound:
+        if self._is_gone(full):
             return
         self._files.delete_file(full)
         if self.is_local:
@@ -106,7 +106,7 @@ class Lake:
     def delete_folder(self, directory: str) -> None:
         """Delete all that is below `directory`, which is the caller's alone; and that too."""
         full = f"{self._base}/{directory}"
-        if self._files.get_file_info(full).type != fs.FileType.NotFound:
+        if not self._is_gone(full):
             self._files.delete_dir(full)
         if self.is_local:
             _remove_empty_folder(os.path.dirname(full))
@@ -117,10 +117,13 @@ class Lake:
         """Delete the empty objects that pyarrow puts in the place of a folder's last file."""
         while folder:
             full = f"{self._base}/{folder}"
-            if self._files.get_file_info(fs.FileSelector(full, allow_not_found=True)):
+            if self._is_gone(full) or self._files.get_file_info(fs.FileSelector(full)):
                 return
             self._files.delete_dir(full)
             folder = os.path.dirname(folder)
+
+    def _is_gone(self, full: str) -> bool:
+        return bool(self._files.get_file_info(full).type == fs.FileType.NotFound)
 
 
 def _fsync(path: str) -> None:

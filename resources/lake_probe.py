@@ -24,9 +24,12 @@ ROW = pa.table({"id": pa.array([1], pa.int64())})
 RIVAL = pa.table({"id": pa.array([2], pa.int64())})
 
 
+NO_DELETE = "let it delete there"
+
+
 class LakeRefused(ConfigError):
-    def __init__(self, who: str, root: str, what: str, step: str) -> None:
-        super().__init__(f"{who} {what} in {root}; {step}")
+    def __init__(self, who: str, lake: Lake, what: str, step: str) -> None:
+        super().__init__(f"{who} {what} in {lake.root}; {step}")
 
 
 def probe_arrow(lake: Lake) -> str:
@@ -34,14 +37,10 @@ def probe_arrow(lake: Lake) -> str:
         path = f"{place}/probe.parquet"
         lake.write(path, ROW)
         if lake.list(place) != [path] or lake.sizes(path)[0] != 1:
-            raise LakeRefused(
-                "pyarrow", lake.root, "does not find what it wrote", "see whether somebody deletes"
-            )
+            raise LakeRefused("pyarrow", lake, "does not find what it wrote", "see who deletes")
         lake.delete(path)
         if lake.list(place):
-            raise LakeRefused(
-                "pyarrow", lake.root, "still finds what it deleted", "let it delete objects"
-            )
+            raise LakeRefused("pyarrow", lake, "still finds what it deleted", NO_DELETE)
     return "write, list, delete"
 
 
@@ -59,16 +58,14 @@ def probe_delta(lake: Lake) -> str:
         else:
             raise LakeRefused(
                 "delta-rs",
-                lake.root,
+                lake,
                 "could write a version that was there already",
                 "use a store with conditional writes (If-None-Match)",
             )
         write_deltalake(first, ROW, mode="overwrite")
         removed = first.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
         if len(removed) < 2:
-            raise LakeRefused(
-                "delta-rs", lake.root, "did not delete old files", "let it delete objects"
-            )
+            raise LakeRefused("delta-rs", lake, "did not delete old files", NO_DELETE)
     return "write, list, put if absent, delete"
 
 
@@ -82,4 +79,4 @@ def probe_place(lake: Lake, who: str, *failures: type[Exception]) -> Iterator[st
         lake.delete_folder(place)
     except failures as error:
         reason = str(error).strip().splitlines()[0][:300]
-        raise LakeRefused(who, lake.root, f"failed ({reason})", step) from None
+        raise LakeRefused(who, lake, f"failed ({reason})", step) from None

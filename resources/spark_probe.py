@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from resources.lake import Lake
-from resources.lake_probe import RIVAL, LakeRefused, probe_place
+from resources.lake_probe import NO_DELETE, RIVAL, LakeRefused, probe_place
 
 
 def probe_spark(lake: Lake, spark: SparkSession) -> str:
@@ -24,9 +24,7 @@ def probe_spark(lake: Lake, spark: SparkSession) -> str:
             one.write.mode("overwrite").parquet(lake.uri(files))
         found = [path for path in lake.list(files) if path.endswith(".parquet")]
         if len(found) != 1 or spark.read.parquet(lake.uri(files)).count() != 1:
-            raise LakeRefused(
-                "Spark", lake.root, "did not replace its own files", "let it delete objects"
-            )
+            raise LakeRefused("Spark", lake, "did not replace its own files", NO_DELETE)
         one.write.format("delta").save(lake.uri(table))
         beaten = spark.range(1).coalesce(1).mapInArrow(CommitFirst(lake, table), "id BIGINT")
         try:
@@ -39,7 +37,7 @@ def probe_spark(lake: Lake, spark: SparkSession) -> str:
         if 2 not in rows.to_pyarrow_table(columns=["id"]).column("id").to_pylist():
             raise LakeRefused(
                 "Spark",
-                lake.root,
+                lake,
                 "wrote over a version that another writer had committed",
                 "let no Spark setting choose another LogStore for Delta",
             )

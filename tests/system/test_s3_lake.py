@@ -14,6 +14,7 @@ from orchestration.local_run import LocalRun
 from resources.embedded.connect_server import connect_server
 from resources.embedded.postgres import RunningPostgres
 from resources.lake import Lake
+from resources.lake_probe import LakeRefused, probe_arrow, probe_delta
 from resources.object_store import object_store
 from resources.settings import Settings
 from tests.support.object_store import BUCKET, SECRET, LocalS3, local_s3
@@ -102,6 +103,8 @@ def check_nothing_is_shown(deployment: Deployment) -> None:
 
 
 def test_a_bucket_that_is_not_there(settings: Settings) -> None:
-    with pytest.raises(OSError, match=r"(?i)bucket") as refused:
-        Lake(f"s3://{BUCKET}-typo/x", object_store(settings)).list("")
-    assert SECRET not in str(refused.value)
+    lake = Lake(f"s3://{BUCKET}-typo/x", object_store(settings))
+    for probe in (probe_arrow, probe_delta):
+        with pytest.raises(LakeRefused, match="TIDEGATE_S3_") as refused:
+            probe(lake)
+        assert SECRET not in str(refused.value)
