@@ -12,13 +12,15 @@ from ops.common.epoch import Epoch
 from ops.common.errors import LeaseHeld, is_transient
 from ops.common.table.collect import Collector
 from ops.common.table.fold import Folder, fold_point
-from ops.common.table.relation import relations_of
+from ops.common.table.relation import listing, relations_of
+from ops.common.table.vacuum import Vacuum
 from ops.planner.apply import ALL, main_graph, maintenance_graph
 from orchestration.deployment import Deployment
 from orchestration.running import Tell, lease
 from resources.spark import new_session, release_session
 
 COLLECT_SECONDS = 60.0
+VACUUM_SECONDS = 600.0
 
 
 def maintain_until(
@@ -33,7 +35,8 @@ def maintain_until(
     fold_s = deployment.settings.fold_interval_seconds
     fold_at = time.monotonic() + fold_s
     collect_at = time.monotonic() + COLLECT_SECONDS
-    while not leaving.wait(max(0.0, min(fold_at, collect_at) - time.monotonic())):
+    vacuum_at = time.monotonic() + VACUUM_SECONDS
+    while not leaving.wait(max(0.0, min(fold_at, collect_at, vacuum_at) - time.monotonic())):
         try:
             if time.monotonic() >= fold_at:
                 fold_at = time.monotonic() + max(fold_s, 1.0)
@@ -41,6 +44,9 @@ def maintain_until(
             if time.monotonic() >= collect_at:
                 collect_at = time.monotonic() + COLLECT_SECONDS
                 collect(deployment, pipeline)
+            if time.monotonic() >= vacuum_at:
+                vacuum_at = time.monotonic() + VACUUM_SECONDS
+                vacuum(deployment, pipeline)
         except Exception as error:
             if not is_transient(error):
                 raise
@@ -66,7 +72,7 @@ def _is_due(deployment: Deployment, pipeline: str) -> bool:
     if settled & {row["relation"] for row in logged}:
         return True
     relations = [r for r in relations_of(store, pipeline) if r.id in settled]
-    return any(not store.query("select_bases", relation=r.id) for r in relations)
+    return any(not listing(store, r).bases for r in relations)
 
 
 def fold(deployment: Deployment, pipeline: str, *, owner: str) -> dict[str, Epoch]:
@@ -80,7 +86,13 @@ def fold(deployment: Deployment, pipeline: str, *, owner: str) -> dict[str, Epoc
             # Somebody else is folding: that is as good.
             return folded
         epoch, relations = stack.enter_context(
-            fold_point(store, pipeline, main_graph=main_graph(pipeline), term=term)
+            fold_point(
+                store,
+                pipeline,
+                main_graph=main_graph(pipeline),
+                term=term,
+                failpoint=deployment.failpoint,
+            )
         )
         session = new_session(deployment.spark())
         stack.callback(release_session, session)
@@ -94,10 +106,18 @@ def fold(deployment: Deployment, pipeline: str, *, owner: str) -> dict[str, Epoc
                     deployment.delta,
                     deployment.failpoint,
                     keeper.term,
+                    deployment.settings.retention_seconds,
                 )
                 if folder.fold(relation, epoch) is not None:
                     folded[relation.name] = epoch
     return folded
+
+
+def vacuum(deployment: Deployment, pipeline: str) -> int:
+    """Delete what no readable version of a base names; return how many files went."""
+    store = deployment.store
+    vacuum = Vacuum(store, deployment.lake, deployment.delta, deployment.failpoint)
+    return sum(vacuum.vacuum(relation) for relation in relations_of(store, pipeline))
 
 
 def collect(deployment: Deployment, pipeline: str, *, unlisted_s: float | None = None) -> int:

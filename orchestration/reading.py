@@ -7,7 +7,6 @@
 A Spark DataFrame reads its files when it is asked for rows: the pin must last until then.
 """
 
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,8 +17,8 @@ from pyspark.sql import DataFrame
 
 from ops.common.epoch import Epoch, epoch_at, show
 from ops.common.errors import ConfigError
-from ops.common.ports import Store
-from ops.common.table.relation import Contents, Relation, contents, find_relation, relations_of
+from ops.common.table.pins import pinned
+from ops.common.table.relation import Relation, find_relation, relations_of
 from ops.common.table.state_table import StateTable
 from ops.planner.apply import main_graph
 from orchestration.deployment import Deployment
@@ -56,17 +55,21 @@ def held(deployment: Deployment, names: Sequence[str], *, as_of: AsOf = None) ->
     relations = {name: find(deployment, name) for name in names}
     pipeline = _shared_pipeline(relations)
     asked = None if as_of is None else _resolve(deployment, pipeline, as_of)
-    with _pinned(
-        deployment.store, list(relations.values()), main_graph=main_graph(pipeline), as_of=asked
-    ) as pinned:
+    with pinned(
+        deployment.store,
+        list(relations.values()),
+        main_graph=main_graph(pipeline),
+        as_of=asked,
+        failpoint=deployment.failpoint,
+    ) as found:
         for name, relation in relations.items():
-            _require_readable(name, relation, pinned.epoch)
+            _require_readable(name, relation, found.epoch)
         spark, lake = deployment.spark(), deployment.lake
         frames = {
-            name: StateTable(spark, lake, relation).read(pinned.contents[relation.id])
+            name: StateTable(spark, lake, relation).read(found.contents[relation.id])
             for name, relation in relations.items()
         }
-        yield Held(pinned.epoch, frames)
+        yield Held(found.epoch, frames)
 
 
 def rows(deployment: Deployment, name: str, *, as_of: AsOf = None) -> pa.Table:
@@ -137,31 +140,6 @@ def _require_readable(name: str, relation: Relation, epoch: Epoch) -> None:
         raise ConfigError(
             f"{name} was not live at epoch {epoch}; it is readable from {since} on ({show(since)})"
         )
-
-
-@dataclass(frozen=True, slots=True)
-class _Pinned:
-    epoch: Epoch
-    contents: dict[int, Contents]
-
-
-@contextmanager
-def _pinned(
-    store: Store, relations: Sequence[Relation], *, main_graph: str, as_of: Epoch | None
-) -> Iterator[_Pinned]:
-    owner = f"reader {uuid.uuid4().hex}"
-    with store.transaction() as tx:
-        for relation in sorted(relations, key=lambda r: r.id):
-            tx.query("lock_relation", relation=relation.id)
-        newest = Epoch(tx.query("select_graph", graph=main_graph)[0]["committed"])
-        epoch = newest if as_of is None else as_of
-        found = {r.id: contents(tx, r, epoch) for r in relations}
-        for relation in relations:
-            tx.execute("upsert_pin", relation=relation.id, owner=owner, epoch=epoch)
-    try:
-        yield _Pinned(epoch, found)
-    finally:
-        store.execute("delete_pins", owner=owner)
 
 
 def parse_as_of(text: str) -> Epoch | datetime:

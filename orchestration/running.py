@@ -17,6 +17,7 @@ from ops.backfill.cdc.pgoutput import Binding
 from ops.backfill.cdc.prepare import committed_position, prepare_source
 from ops.backfill.cdc.source_executor import SourceExecutor
 from ops.backfill.cdc.transaction_buffer import PREFIX
+from ops.barrier_worker.commit import open_attempt
 from ops.barrier_worker.lease import LeaseKeeper, Term, acquire, take_over
 from ops.barrier_worker.main_graph import PipelineGraph
 from ops.barrier_worker.worker import BarrierWorker
@@ -42,7 +43,13 @@ Tell = Callable[[str], None]
 def ensure_applied(deployment: Deployment, plan: PipelinePlan) -> None:
     """Bind and store what is new in the definition; a pipeline that is known costs one look."""
     interval = deployment.settings.barrier_interval_ms
-    apply_pipeline(deployment.store, plan, deployment.describe(plan), interval_ms=interval)
+    apply_pipeline(
+        deployment.store,
+        plan,
+        deployment.describe(plan),
+        interval_ms=interval,
+        failpoint=deployment.failpoint,
+    )
 
 
 def prepare(deployment: Deployment, plan: PipelinePlan, *, tell: Tell) -> None:
@@ -68,13 +75,21 @@ def lease(
     deadline = time.monotonic() + wait_s
     while True:
         try:
-            term = acquire(deployment.store, graph, owner=owner, seconds=seconds)
+            term = acquire(
+                deployment.store,
+                graph,
+                owner=owner,
+                seconds=seconds,
+                failpoint=deployment.failpoint,
+            )
             break
         except LeaseHeld:
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.2)
-    with LeaseKeeper(deployment.store, term, seconds=seconds) as keeper:
+    with LeaseKeeper(
+        deployment.store, term, seconds=seconds, failpoint=deployment.failpoint
+    ) as keeper:
         deployment.on_lease(owner, term)
         yield keeper
 
@@ -95,8 +110,7 @@ def stream(
     with lease(deployment, main_graph(pipeline), owner=owner, wait_s=wait_s) as keeper:
         # What is known now is taken in by the graph below, which reads the list later: else
         # `prepare` would wait for a running stream to do so, and that is this one.
-        known = [r.id for r in relations_of(deployment.store, pipeline)]
-        deployment.store.execute("bind_relations", term=keeper.term.term, relations=known)
+        _bind(deployment, relations_of(deployment.store, pipeline), keeper.term)
         # Under the lease: a run that waits here for old transactions can be told from a dead one.
         prepare(deployment, plan, tell=tell)
         while True:
@@ -150,12 +164,10 @@ def _main_graph(
 ) -> PipelineGraph:
     store = deployment.store
     relations = relations_of(store, plan.name)
-    store.execute(
-        "bind_relations", term=worker.keeper.term.term, relations=[r.id for r in relations]
-    )
+    _bind(deployment, relations, worker.keeper.term)
     views = {r.name: r for r in relations if r.kind == "view"}
     terms: dict[str, Term] = {
-        name: take_over(store, view.graph, owner=owner)
+        name: take_over(store, view.graph, owner=owner, failpoint=deployment.failpoint)
         for name, view in views.items()
         if view.in_step
     }
@@ -164,6 +176,14 @@ def _main_graph(
             view_executor(deployment, view, relations),
             store=store,
             in_step=views[view.name].in_step,
+            open_attempt=partial(
+                open_attempt,
+                store,
+                worker.graph,
+                worker.keeper.term.term,
+                f"{views[view.name].path}/_attempts",
+                failpoint=deployment.failpoint,
+            ),
             committed=lambda: worker.committed,
             epoch_of_view=partial(_epoch_of_view, terms, view.name),
         )
@@ -203,6 +223,13 @@ def _main_graph(
         terms,
         maintain=lambda epoch: _merge_logs(deployment, plan.name, worker),
     )
+
+
+def _bind(deployment: Deployment, relations: list[Relation], term: Term) -> None:
+    """Say that this run takes these relations' changes: from now on they may be published."""
+    deployment.failpoint("stream.before_bind")
+    deployment.store.execute("bind_relations", term=term.term, relations=[r.id for r in relations])
+    deployment.failpoint("stream.after_bind")
 
 
 def _start_reader(source: PostgresSource, plan: SourcePlan, lsn: int) -> SlotReader:

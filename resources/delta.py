@@ -17,6 +17,7 @@ from deltalake.transaction import AddAction, create_table_with_add_actions
 from resources.lake import Lake
 
 HISTORY = 50
+STRAY_HOURS = 24
 
 
 class Delta:
@@ -52,6 +53,28 @@ class Delta:
         newest = table.history(1)[0]
         return table.version(), newest.get("userMetadata")
 
+    def named_by(self, path: str, version: int) -> set[str]:
+        """Return the data files of a version, relative to the lake."""
+        table = self._open(path, version)
+        named = pa.table(table.get_add_actions()).column("path").to_pylist()
+        return {f"{path}/{unquote(name)}" for name in named}
+
+    def removed_before(self, path: str, versions: list[int]) -> list[str]:
+        """Return the data files that none of these versions names, nor any that comes later.
+
+        What no version ever named, a writer may still be about to: it must be a day old.
+        """
+        oldest = self._open(path, min(versions))
+        gone = oldest.vacuum(retention_hours=0, dry_run=True, enforce_retention_duration=False)
+        stray = self._open(path).vacuum(
+            retention_hours=STRAY_HOURS,
+            dry_run=True,
+            enforce_retention_duration=False,
+            full=True,
+            keep_versions=versions,
+        )
+        return [f"{path}/{unquote(name)}" for name in {*gone, *stray}]
+
     def find(self, path: str, stamp: str) -> int | None:
         """Return the newest version that carries `stamp`."""
         table = self._open(path)
@@ -74,5 +97,6 @@ class Delta:
                         live.discard(f"{path}/{unquote(file)}")
         self._lake.settle([*live, *self._lake.list(log)])
 
-    def _open(self, path: str) -> DeltaTable:
-        return DeltaTable(self._lake.uri(path), storage_options=self._lake.delta_options())
+    def _open(self, path: str, version: int | None = None) -> DeltaTable:
+        options = self._lake.delta_options()
+        return DeltaTable(self._lake.uri(path), version=version, storage_options=options)

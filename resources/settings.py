@@ -110,6 +110,9 @@ class Settings:
     fold_interval_seconds: float = 60.0
     """TIDEGATE_FOLD_INTERVAL_SECONDS: how often logs are folded into bases while changes flow."""
 
+    retention_seconds: float = 3600.0
+    """TIDEGATE_RETENTION_SECONDS: how long the epochs of past folds stay readable."""
+
     idle_commit_seconds: float = 30.0
     """TIDEGATE_IDLE_COMMIT_SECONDS: how often an idle source's position is committed."""
 
@@ -197,6 +200,7 @@ VARIABLES: Mapping[str, str] = {
         "lease_seconds",
         "linger_seconds",
         "fold_interval_seconds",
+        "retention_seconds",
         "idle_commit_seconds",
         "failpoint",
     )
@@ -240,6 +244,7 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
         lease_seconds=_read(env, "lease_seconds", values.seconds(1), 30.0),
         linger_seconds=_read(env, "linger_seconds", values.seconds(0), 10.0),
         fold_interval_seconds=_read(env, "fold_interval_seconds", values.seconds(0), 60.0),
+        retention_seconds=_read(env, "retention_seconds", values.seconds(0), 3600.0),
         idle_commit_seconds=_read(env, "idle_commit_seconds", values.seconds(0), 30.0),
         failpoint=_read(env, "failpoint", str, None),
         secrets=secrets,

@@ -25,6 +25,9 @@ hypothesis.settings.register_profile("long", max_examples=2000, deadline=None)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--every-death-alone", action="store_true", help="judge after each kill, not each life"
+    )
     parser.addoption("--hypothesis-long", action="store_true", help="2000 examples per property")
 
 

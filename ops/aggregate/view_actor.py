@@ -5,6 +5,9 @@
     in step       computes the epoch from the log file its table has just staged
     an error      falls out of step; the barrier is collected all the same, the others go on
 
+Each computation writes as an attempt of its own: what a view that failed has written belongs to
+no epoch, though the epoch is committed.
+
 Spark.
 """
 
@@ -14,11 +17,17 @@ from collections.abc import Callable
 from ops.aggregate.view_executor import ViewExecutor
 from ops.barrier_manager.manager import LocalBarrierManager
 from ops.barrier_worker.reports import ViewOutput
-from ops.common.barrier import Barrier, BarrierKind
+from ops.common.barrier import Attempt, Barrier, BarrierKind
 from ops.common.epoch import Epoch
 from ops.common.errors import Fenced
 from ops.common.ports import Store
-from ops.common.table.relation import DataFile, StagedFile, changed_files, contents
+from ops.common.table.relation import (
+    DataFile,
+    StagedFile,
+    changed_files,
+    contents,
+    listing,
+)
 
 
 class ViewActor:
@@ -30,12 +39,13 @@ class ViewActor:
         *,
         store: Store,
         in_step: bool,
+        open_attempt: Callable[[], Attempt],
         committed: Callable[[], Epoch],
         epoch_of_view: Callable[[], Epoch],
     ) -> None:
         self.actor = f"view/{executor.output.name}"
         self._executor, self._store = executor, store
-        self._in_step = in_step
+        self._in_step, self._open_attempt = in_step, open_attempt
         self._committed, self._epoch_of_view = committed, epoch_of_view
         self._input: queue.SimpleQueue[tuple[Barrier, tuple[StagedFile, ...]]] = queue.SimpleQueue()
 
@@ -75,31 +85,31 @@ class ViewActor:
         return [f for f in files if f.relation == self._executor.upstream.id]
 
     def _compute(self, barrier: Barrier, staged: list[StagedFile]) -> ViewOutput:
-        view = self._executor.output.name
+        view, attempt = self._executor.output.name, None
         after = self._epoch_of_view()
         try:
-            files = self._apply(barrier, staged, after)
+            changed = self._changed(staged, after)
+            if not changed:
+                return ViewOutput(view, after)
+            attempt = self._open_attempt()
+            files = self._executor.apply(
+                changed,
+                before=contents(self._store, self._executor.upstream, after),
+                states=contents(self._store, self._executor.state, after),
+                attempt=attempt,
+                after=after,
+                epoch=barrier.epoch.prev,
+            )
         except Fenced:
             raise
         except Exception as error:
-            return ViewOutput(view, after, failed=error)
-        return ViewOutput(view, after, tuple(files))
+            return ViewOutput(view, after, attempt, failed=error)
+        return ViewOutput(view, after, attempt, tuple(files))
 
-    def _apply(self, barrier: Barrier, staged: list[StagedFile], after: Epoch) -> list[StagedFile]:
-        assert barrier.attempt is not None
+    def _changed(self, staged: list[StagedFile], after: Epoch) -> list[DataFile | StagedFile]:
+        """Return the log files after the view's own epoch, this epoch's included."""
         upstream, committed = self._executor.upstream, self._committed()
-        files: list[DataFile | StagedFile] = list(staged)
-        if after < committed:
-            rows = self._store.query("select_files", relation=upstream.id)
-            listed = [DataFile.from_row(row) for row in rows]
-            files = [*changed_files(listed, upstream, after, committed), *staged]
-        if not files:
-            return []
-        return self._executor.apply(
-            files,
-            before=contents(self._store, upstream, after),
-            states=contents(self._store, self._executor.state, after),
-            attempt=barrier.attempt,
-            after=after,
-            epoch=barrier.epoch.prev,
-        )
+        if after == committed:
+            return list(staged)
+        listed = listing(self._store, upstream)
+        return [*changed_files(upstream, listed, after, committed), *staged]

@@ -168,7 +168,7 @@ class ViewExecutor:
         self.failpoint("view.after_log_write")
         return [
             StagedFile(relation.id, attempt.id, kind, path, count, size, after=after)
-            for path, count, size in keep_written(self.lake, folder)
+            for path, count, size in keep_written(self.lake, folder, failpoint=self.failpoint)
         ]
 
     def _require_no_negative_group(self, touched: pa.Table, epoch: Epoch) -> None:

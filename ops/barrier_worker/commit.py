@@ -7,6 +7,7 @@ that is still running there.
 Pure.
 """
 
+import json
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +17,7 @@ from typing import Any
 from ops.common.barrier import Attempt
 from ops.common.epoch import Epoch
 from ops.common.errors import AttemptRetired, TermOver, is_transient
-from ops.common.ports import Failpoint, Statements, Store
+from ops.common.ports import Failpoint, Statements, Store, unarmed
 from ops.common.table.relation import StagedFile
 
 ASK_SECONDS = 60.0
@@ -33,13 +34,24 @@ class EpochCommit:
     offsets: Mapping[str, Any] | None = None
 
 
-def open_attempt(store: Store, graph: str, term: int, parent: str) -> Attempt:
+def open_attempt(
+    store: Store, graph: str, term: int, parent: str, *, failpoint: Failpoint = unarmed
+) -> Attempt:
     """Register an attempt before its first write; its directory below `parent` is its own."""
     directory = f"{parent}/{uuid.uuid4().hex}"
+    failpoint("attempt.before_register")
     rows = store.query("insert_attempt", graph=graph, term=term, directory=directory)
+    failpoint("attempt.after_register")
     if not rows:
         raise TermOver(graph, term)
     return Attempt(int(rows[0]["id"]), directory)
+
+
+def fail_attempt(store: Store, attempt: Attempt, *, failpoint: Failpoint = unarmed) -> None:
+    """Give the attempt's files to the collector at once, and not when the term is over."""
+    failpoint("attempt.before_fail")
+    store.execute("fail_attempt", attempt=attempt.id)
+    failpoint("attempt.after_fail")
 
 
 def commit_epoch(
@@ -103,6 +115,7 @@ def list_file(tx: Statements, file: StagedFile, *, after: Epoch, epoch: Epoch) -
         rows=file.rows,
         bytes=file.bytes,
         unknown_rows=file.unknown_rows,
+        key_ranges=None if file.key_ranges is None else json.dumps(file.key_ranges),
     )
 
 

@@ -12,7 +12,7 @@ from types import TracebackType
 
 from ops.common.epoch import Epoch
 from ops.common.errors import LeaseHeld, TermOver, UnknownRelation, is_transient
-from ops.common.ports import Statements, Store
+from ops.common.ports import Failpoint, Statements, Store, unarmed
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +23,13 @@ class Term:
     generation: int
 
 
-def acquire(store: Store, graph: str, *, owner: str, seconds: float) -> Term:
+def acquire(
+    store: Store, graph: str, *, owner: str, seconds: float, failpoint: Failpoint = unarmed
+) -> Term:
     """Take the graph for a new term, or raise LeaseHeld while somebody else has it."""
+    failpoint("lease.before_acquire")
     rows = store.query("acquire_lease", graph=graph, owner=owner, seconds=seconds)
+    failpoint("lease.after_acquire")
     if rows:
         return Term(graph, **rows[0])
     found = store.query("select_graph", graph=graph)
@@ -34,9 +38,12 @@ def acquire(store: Store, graph: str, *, owner: str, seconds: float) -> Term:
     raise LeaseHeld(graph, found[0]["owner"] or "another process", found[0]["seconds_left"] or 0.0)
 
 
-def take_over(store: Store, graph: str, *, owner: str) -> Term:
+def take_over(store: Store, graph: str, *, owner: str, failpoint: Failpoint = unarmed) -> Term:
     """End the present owner's term at once; only the main graph may, for a view it takes in."""
-    return Term(graph, **store.query("take_over_lease", graph=graph, owner=owner)[0])
+    failpoint("lease.before_take_over")
+    rows = store.query("take_over_lease", graph=graph, owner=owner)
+    failpoint("lease.after_take_over")
+    return Term(graph, **rows[0])
 
 
 def require_term(tx: Statements, graph: str, term: int) -> None:
@@ -48,9 +55,11 @@ def require_term(tx: Statements, graph: str, term: int) -> None:
 class LeaseKeeper:
     """Renews a term until left; `check()` raises once the term is known to be over."""
 
-    def __init__(self, store: Store, term: Term, *, seconds: float) -> None:
+    def __init__(
+        self, store: Store, term: Term, *, seconds: float, failpoint: Failpoint = unarmed
+    ) -> None:
         self.term = term
-        self._store, self._seconds = store, seconds
+        self._store, self._seconds, self._failpoint = store, seconds, failpoint
         self._left = threading.Event()
         self._lost: BaseException | None = None
         self._thread = threading.Thread(target=self._keep, name=f"lease {term.graph}", daemon=True)
@@ -68,7 +77,9 @@ class LeaseKeeper:
         self._left.set()
         self._thread.join()
         if self._lost is None:
+            self._failpoint("lease.before_release")
             self._store.execute("release_lease", graph=self.term.graph, term=self.term.term)
+            self._failpoint("lease.after_release")
 
     def check(self) -> None:
         if self._lost is not None:
@@ -77,9 +88,11 @@ class LeaseKeeper:
     def _keep(self) -> None:
         while not self._left.wait(self._seconds / 4):
             try:
+                self._failpoint("lease.before_renew")
                 touched = self._store.execute(
                     "renew_lease", graph=self.term.graph, term=self.term.term, seconds=self._seconds
                 )
+                self._failpoint("lease.after_renew")
             except Exception as error:
                 if is_transient(error):
                     # The store may be back before the lease is over; its clock decides.

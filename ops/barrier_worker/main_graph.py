@@ -53,9 +53,9 @@ class PipelineGraph:
     def take_in(self, views: tuple[str, ...]) -> None:
         """End the followers' terms; from here on only this graph moves these views."""
         for view in views:
-            self.failpoint("rejoin.before_take_over")
-            self.terms[view] = take_over(self.store, self.views[view].graph, owner=self.owner)
-            self.failpoint("rejoin.after_take_over")
+            self.terms[view] = take_over(
+                self.store, self.views[view].graph, owner=self.owner, failpoint=self.failpoint
+            )
 
     def commit(self, completed: Completed) -> None:
         sources = [o for o in completed.outputs.values() if isinstance(o, SourceOutput)]
@@ -85,7 +85,7 @@ class PipelineGraph:
                 term=completed.term,
                 prev=completed.committed,
                 epoch=epoch,
-                attempts=(barrier.attempt.id,),
+                attempts=(barrier.attempt.id, *_committable(views)),
                 files=files,
                 offsets=offsets,
             ),
@@ -140,6 +140,8 @@ class PipelineGraph:
                 for owner in (relation.graph, target_pin(relation.graph)):
                     tx.execute("delete_pin", relation=relation.upstream, owner=owner)
         else:
+            if output.attempt is not None:
+                tx.execute("fail_attempt", attempt=output.attempt.id)
             tx.query("lock_relation", relation=relation.upstream)
             tx.execute(
                 "upsert_pin",
@@ -156,6 +158,10 @@ class PipelineGraph:
                 why=None if in_step else str(output.failed),
                 epoch=epoch if in_step else None,
             )
+
+
+def _committable(views: list[ViewOutput]) -> list[int]:
+    return [v.attempt.id for v in views if v.attempt is not None and v.failed is None]
 
 
 def _offset_json(lsn: int) -> dict[str, object]:

@@ -6,6 +6,7 @@ Pure.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ops.common.barrier import Attempt
 from ops.common.epoch import Epoch
 from ops.common.table.relation import StagedFile
 
@@ -39,9 +40,13 @@ class SourceOutput:
 
 @dataclass(frozen=True, slots=True)
 class ViewOutput:
-    """The view moves from `after` to the epoch; `failed` takes it out of step instead."""
+    """The view moves from `after` to the epoch; `failed` takes it out of step instead.
+
+    `attempt` is what its files were written as; None where there was nothing to write.
+    """
 
     view: str
     after: Epoch
+    attempt: Attempt | None = None
     files: tuple[StagedFile, ...] = ()
     failed: BaseException | None = None

@@ -21,7 +21,7 @@ from typing import Protocol
 
 from ops.barrier_manager.events import ActorFailed
 from ops.barrier_manager.manager import GraphReset, LocalBarrierManager
-from ops.barrier_worker.commit import open_attempt
+from ops.barrier_worker.commit import fail_attempt, open_attempt
 from ops.barrier_worker.lease import LeaseKeeper
 from ops.barrier_worker.managed_state import ManagedBarrierState
 from ops.barrier_worker.schedule import Schedule
@@ -132,14 +132,18 @@ class BarrierWorker:
         prev = state.last.epoch.curr
         pair = EpochPair(curr=next_epoch(prev, self.clock.now_ms()), prev=prev)
         attempt = open_attempt(
-            self.store, self.graph, self.keeper.term.term, f"{self.pipeline}/_stream"
+            self.store,
+            self.graph,
+            self.keeper.term.term,
+            f"{self.pipeline}/_stream",
+            failpoint=self.failpoint,
         )
         barrier = Barrier(pair, kind, mutation, attempt)
         try:
             self._inject(state, manager, barrier)
             outputs = self._await_collected(state, manager, barrier)
         except Exception:
-            self.store.execute("fail_attempt", attempt=attempt.id)
+            fail_attempt(self.store, attempt, failpoint=self.failpoint)
             raise
         return Completed(barrier, self.committed, self.keeper.term.term, outputs, commands)
 

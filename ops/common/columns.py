@@ -3,14 +3,18 @@
 Spark.
 """
 
+from datetime import date, timedelta
 from functools import reduce
-from typing import assert_never
+from typing import Any, assert_never
 
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as F
 
 from ops.common.schema import Column, Kind, quote
+from ops.common.table.key_range import KeyRanges
 from ops.common.vnode import END, NULL_PART
+
+EPOCH_DAY = date(1970, 1, 1)
 
 
 def field(path: str, name: str) -> SparkColumn:
@@ -34,6 +38,23 @@ def same_key(left: str, right: str, columns: tuple[Column, ...]) -> SparkColumn:
 
 def key_struct(columns: tuple[Column, ...], *, path: str = "") -> SparkColumn:
     return F.struct(*(field(path, c.name).alias(c.name) for c in columns))
+
+
+def within(value: SparkColumn, ranges: KeyRanges, column: Column) -> SparkColumn:
+    """Return whether a first key part lies in one of `ranges`. Same order as `key_range`'s."""
+    return reduce(
+        SparkColumn.__or__,
+        (
+            (value >= _literal(low, column)) & (value <= _literal(high, column))
+            for low, high in ranges
+        ),
+    )
+
+
+def _literal(value: Any, column: Column) -> SparkColumn:
+    if column.type.kind is Kind.DATE:
+        return F.lit(EPOCH_DAY + timedelta(days=value))
+    return F.lit(value)
 
 
 def _part(value: SparkColumn, column: Column) -> SparkColumn:

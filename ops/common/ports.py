@@ -39,3 +39,7 @@ class Clock(Protocol):
 
 Failpoint = Callable[[str], None]
 """Called with the name of a protocol step; a test makes it kill the process there."""
+
+
+def unarmed(name: str) -> None:
+    """The failpoint of a caller that has none to arm."""

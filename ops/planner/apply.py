@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ops.common.errors import ConfigError, Unsupported
-from ops.common.ports import Statements, Store
+from ops.common.ports import Failpoint, Statements, Store, unarmed
 from ops.common.schema import INTEGERS, Schema
 from ops.common.table.relation import Relation, relations_of
 from ops.planner.bind import bind_table, bind_view
@@ -61,7 +61,12 @@ def plan_steps(store: Statements, plan: PipelinePlan) -> list[PlanStep]:
 
 
 def apply_pipeline(
-    store: Store, plan: PipelinePlan, describe: Describe, *, interval_ms: int
+    store: Store,
+    plan: PipelinePlan,
+    describe: Describe,
+    *,
+    interval_ms: int,
+    failpoint: Failpoint = unarmed,
 ) -> list[PlanStep]:
     """Create what is new; `describe` asks the source for a table's columns and key."""
     with store.lock(f"apply {plan.name}"):
@@ -76,6 +81,7 @@ def apply_pipeline(
         new = {s.name for s in steps if isinstance(s, Create)}
         # Ask the source before the transaction: none of ours may be open while it is prepared.
         found = {t.name: _bound_table(t, describe) for t in plan.tables if t.name in new}
+        failpoint("apply.before_commit")
         with store.transaction() as tx:
             tx.execute("ensure_pipeline", pipeline=plan.name, interval_ms=interval_ms)
             tx.execute("ensure_graph", graph=main_graph(plan.name), pipeline=plan.name, kind="main")
@@ -100,6 +106,7 @@ def apply_pipeline(
             for view in plan.views:
                 if view.name in new:
                     _create_view(tx, view)
+        failpoint("apply.after_commit")
         return steps
 
 

@@ -1,2 +1,2 @@
--- With the files a fold drops from the list: older bases have lost the log that follows them.
-DELETE FROM bases WHERE relation = %(relation)s AND epoch < %(before)s
+-- When a fold is recorded: bases nobody can ask for any more; their Delta versions may be vacuumed.
+DELETE FROM bases WHERE relation = %(relation)s AND epoch = ANY(%(epochs)s)

@@ -14,13 +14,22 @@ from ops.common.epoch import ZERO, Epoch
 from ops.common.errors import EpochGone
 from ops.common.schema import INT8, TEXT, Column, Schema
 from ops.common.table.net import Net, merge_net, net_changes
-from ops.common.table.relation import Base, Contents, DataFile, changed_files, contents_as_of
-from ops.common.table.retention import folded, mergeable, oldest_needed
+from ops.common.table.relation import (
+    Base,
+    Contents,
+    DataFile,
+    Listing,
+    changed_files,
+    contents_as_of,
+)
+from ops.common.table.retention import folded, forgettable, mergeable, next_log_start
 from tests.support.model import Rows, Wish, apply_net, data_file, happen, key_of, relation, wishes
 
 SCHEMA = Schema((Column("id", INT8), Column("v", TEXT)), ("id",))
 KEY_OF = key_of(SCHEMA)
 TABLE = relation(SCHEMA)
+KEEP = 40
+"""How long, in epochs, the bases of past folds stay readable."""
 
 
 @dataclass
@@ -36,6 +45,18 @@ class Life:
     snapshot: Rows = field(default_factory=dict)
     versions: dict[int, Rows] = field(default_factory=dict)
     number: int = 0
+    log_start: int = 0
+    fold_epochs: list[int] = field(default_factory=list)
+
+    @property
+    def listed(self) -> Listing:
+        return Listing(tuple(self.files), tuple(self.bases), Epoch(self.log_start))
+
+    @property
+    def folded(self) -> list[int]:
+        """The epochs of the folds that are recent enough to be readable still."""
+        newest = max((b.epoch for b in self.bases), default=0)
+        return [e for e in self.fold_epochs if e >= newest - KEEP]
 
     @property
     def now(self) -> int:
@@ -68,18 +89,26 @@ class Life:
 
     def fold(self) -> None:
         """What `Folder` does to the lists: a base at the newest epoch, then drop what it can."""
-        whole = contents_as_of(TABLE, self.files, self.bases, Epoch(self.now))
-        if not whole.logs and (whole.base is not None or not whole.snapshots):
+        whole = contents_as_of(TABLE, self.listed, Epoch(self.now))
+        if whole.base is not None and (whole.base.epoch == self.now or not whole.logs):
+            version = whole.base.version
+        elif not whole.logs and not whole.snapshots:
             return
-        version = len(self.versions)
-        self.versions[version] = self.read(whole)
-        self.bases.append(Base(Epoch(self.now), TABLE.path, version))
+        else:
+            version = len(self.versions)
+            self.versions[version] = self.read(whole)
+        if whole.base is None or whole.base.epoch < self.now:
+            self.bases.append(Base(Epoch(self.now), TABLE.path, version))
+        self.fold_epochs.append(self.now)
         bases, pins = [b.epoch for b in self.bases], [Epoch(p) for p in self.pins.values()]
-        start = oldest_needed(bases, pins)
-        if start is not None:
-            gone = folded(self.files, start)
-            self.files = [f for f in self.files if f not in gone]
-            self.bases = [b for b in self.bases if b.epoch >= start]
+        start = next_log_start(bases, pins, Epoch(self.log_start))
+        if start is None:
+            return
+        gone = folded(self.files, start)
+        self.files = [f for f in self.files if f not in gone]
+        self.log_start = max(self.log_start, start)
+        late = forgettable(bases, pins, Epoch(self.log_start), Epoch(self.now - KEEP))
+        self.bases = [b for b in self.bases if b.epoch not in late]
 
     def read(self, whole: Contents) -> Rows:
         rows = self.versions[whole.base.version] if whole.base else self.snapshot
@@ -91,7 +120,7 @@ class Life:
 
     def net_between(self, after: int, upto: int) -> Net:
         net: Net = {}
-        chosen = changed_files(self.files, TABLE, Epoch(after), Epoch(upto))
+        chosen = changed_files(TABLE, self.listed, Epoch(after), Epoch(upto))
         for file in sorted(chosen, key=lambda f: f.epoch):
             net |= self.held[file.id]
         return net
@@ -145,7 +174,7 @@ def begun(snapshot: list[Wish], early: list[Wish]) -> Life:
 
 def readable(life: Life, epoch: int) -> bool:
     try:
-        contents_as_of(TABLE, life.files, life.bases, Epoch(epoch))
+        contents_as_of(TABLE, life.listed, Epoch(epoch))
     except EpochGone:
         return False
     return True
@@ -153,15 +182,17 @@ def readable(life: Life, epoch: int) -> bool:
 
 def check(life: Life) -> None:
     for epoch in range(life.live_since, life.now + 1, 10):
-        held = epoch == life.now or epoch in life.pins.values()
+        held = epoch == life.now or epoch in life.pins.values() or epoch in life.folded
         try:
-            whole = contents_as_of(TABLE, life.files, life.bases, Epoch(epoch))
+            whole = contents_as_of(TABLE, life.listed, Epoch(epoch))
         except EpochGone as error:
             assert not held, f"{epoch} is pinned or the newest: {error}"
             assert error.nearest is not None and readable(life, error.nearest)
             continue
         assert life.read(whole) == life.history[epoch]
     for pin in life.pins.values():
+        if pin < life.log_start:
+            continue
         for upto in (life.now, *life.pins.values()):
             if pin <= upto:
                 net = life.net_between(pin, upto)
@@ -172,33 +203,52 @@ def files(*ranges: tuple[int, int]) -> list[DataFile]:
     return [data_file(i, "log", after, epoch) for i, (after, epoch) in enumerate(ranges)]
 
 
+def listing_of(listed: list[DataFile], bases: tuple[Base, ...] = (), log_start: int = 0) -> Listing:
+    return Listing(tuple(listed), bases, Epoch(log_start))
+
+
 def test_a_file_across_the_epoch_makes_it_unreadable() -> None:
-    listed = files((0, 10), (10, 30), (30, 40))
+    listed = listing_of(files((0, 10), (10, 30), (30, 40)))
     with pytest.raises(EpochGone) as gone:
-        contents_as_of(TABLE, listed, [], Epoch(20))
+        contents_as_of(TABLE, listed, Epoch(20))
     assert gone.value.table == "t" and gone.value.epoch == 20
     assert gone.value.nearest in (10, 30)
-    assert len(contents_as_of(TABLE, listed, [], Epoch(30)).logs) == 2
+    assert len(contents_as_of(TABLE, listed, Epoch(30)).logs) == 2
 
 
 def test_an_epoch_before_all_bases_is_gone_once_they_replaced_the_files() -> None:
-    base = [Base(Epoch(20), "p", 1)]
+    base = (Base(Epoch(20), "p", 1),)
     with pytest.raises(EpochGone) as gone:
-        contents_as_of(TABLE, files((20, 30)), base, Epoch(10))
+        contents_as_of(TABLE, listing_of(files((20, 30)), base, 20), Epoch(10))
     assert gone.value.nearest == 20
     # Somebody had it pinned: the files before the base are still there.
-    assert contents_as_of(TABLE, files((0, 20), (20, 30)), base, Epoch(0)).logs == ()
+    whole = listing_of(files((0, 20), (20, 30)), base)
+    assert contents_as_of(TABLE, whole, Epoch(0)).logs == ()
+
+
+def test_a_base_whose_log_is_gone_is_readable_at_its_own_epoch_only() -> None:
+    bases = (Base(Epoch(40), "p", 2), Base(Epoch(20), "p", 1))
+    listed = listing_of(files((40, 50)), bases, 40)
+    assert contents_as_of(TABLE, listed, Epoch(20)).base == bases[1]
+    assert len(contents_as_of(TABLE, listed, Epoch(50)).logs) == 1
+    with pytest.raises(EpochGone) as gone:
+        contents_as_of(TABLE, listed, Epoch(29))
+    assert gone.value.nearest == 20
+    with pytest.raises(EpochGone):
+        changed_files(TABLE, listed, Epoch(20), Epoch(50))
+    assert len(changed_files(TABLE, listed, Epoch(40), Epoch(50))) == 1
 
 
 @pytest.mark.parametrize(("after", "upto"), [(5, 30), (10, 25), (15, 20)])
 def test_changes_across_a_file_are_gone(after: int, upto: int) -> None:
     with pytest.raises(EpochGone):
-        changed_files(files((0, 10), (10, 30)), TABLE, Epoch(after), Epoch(upto))
+        listed = listing_of(files((0, 10), (10, 30)))
+        changed_files(TABLE, listed, Epoch(after), Epoch(upto))
 
 
 def test_changes_are_strictly_after_and_up_to() -> None:
-    listed = files((0, 10), (10, 20), (20, 30))
-    chosen = changed_files(listed, TABLE, Epoch(10), Epoch(20))
+    listed = listing_of(files((0, 10), (10, 20), (20, 30)))
+    chosen = changed_files(TABLE, listed, Epoch(10), Epoch(20))
     assert [f.id for f in chosen] == [1]
 
 

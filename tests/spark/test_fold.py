@@ -1,10 +1,13 @@
 """The base is what the table was at its epoch, whatever is cut short and whoever comes too late."""
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
@@ -14,11 +17,14 @@ from ops.common.errors import EpochGone, TermOver
 from ops.common.schema import BOOL, INT8, NUMERIC, TEXT, Column, DataType, Kind, Schema
 from ops.common.table.fold import UnexpectedVersion
 from ops.common.table.net import Key, Net, NetRow
+from ops.common.table.pins import pinned
+from ops.common.table.relation import Contents
+from ops.common.table.vacuum import Vacuum
 from resources.delta import Delta
 from resources.lake import Lake
 from resources.spark import close_session, new_session
 from tests.support.control import Place
-from tests.support.live_table import STEP, LiveTable, values
+from tests.support.live_table import STEP, LiveTable, pass_by, values
 from tests.support.model import Rows, Wish
 
 SCHEMA = Schema(
@@ -111,9 +117,9 @@ def test_folds_and_what_lies_between_them(table: LiveTable) -> None:
     assert second is not None and second.version > first.version
     assert plain(table, second.version) == table.history[last]
     # The log between the two bases is gone: the older base must not stand in for it.
-    for epoch in (middle, first.epoch):
-        with pytest.raises(EpochGone):
-            table.contents(epoch)
+    with pytest.raises(EpochGone):
+        table.contents(middle)
+    assert table.read(first.epoch) == {first.epoch: table.history[first.epoch]}
     # A key that came and went changes nothing in Delta, and is folded all the same.
     table.commit_net({(99,): NetRow(False, None, None)}, table.history[last])
     third = table.fold()
@@ -210,3 +216,102 @@ def test_somebody_elses_commit_is_noticed(table: LiveTable) -> None:
     with pytest.raises(UnexpectedVersion, match="somebody else"):
         table.fold()
     assert table.read(table.now) == {table.now: table.history[table.now]}
+
+
+def test_a_reader_outlasts_folds_merges_and_vacuum(table: LiveTable) -> None:
+    """Nothing is kept for its own sake: what stays is what the reader holds."""
+    table.keep_s = 0
+    table.fold()
+    assert vacuum(table) >= 1, "the page with row 2 or 3"
+    held = table.commit([put(2, "held"), drop(4)])
+    with pinned(table.place.store, [table.relation], main_graph=table.term.graph) as reader:
+        assert reader.epoch == held
+        contents = reader.contents[table.relation.id]
+        for number in range(6, 10):
+            table.commit([put(number, "x"), put(2, f"{number}")])
+            table.merge()
+            table.fold()
+            vacuum(table)
+        assert of(table, contents) == table.history[held]
+    table.commit([drop(2)])
+    base = table.fold()
+    assert base is not None and [b.epoch for b in table.listing().bases] == [base.epoch]
+    assert vacuum(table) > 0, "what the reader held is let go"
+    assert vacuum(table) == 0
+    assert table.read(table.now) == {table.now: table.history[table.now]}
+    assert plain(table, base.version) == table.history[table.now]
+    named = Delta(table.lake).named_by(table.relation.path, base.version)
+    # A MERGE leaves an empty file that no version ever names; after a day it is a stray.
+    assert data_files(table) - named - unlisted(table) <= strays(table)
+    for path in (
+        young := table.relation.path + "/young.parquet",
+        table.relation.path + "/old.parquet",
+    ):
+        table.lake.write(path, pa.table({"id": [1]}))
+    for path in strays(table) - {young}:
+        os.utime(table.lake.uri(path), (0, 0))
+    assert vacuum(table) >= 1
+    assert data_files(table) - named - unlisted(table) == {young}
+    assert table.read(table.now) == {table.now: table.history[table.now]}
+
+
+def data_files(table: LiveTable) -> set[str]:
+    found = table.lake.list(table.relation.path)
+    return {path for path in found if path.endswith(".parquet") and "_delta_log" not in path}
+
+
+def strays(table: LiveTable) -> set[str]:
+    """Return the data files that no commit of the Delta table has ever named."""
+    folder = Path(table.lake.uri(table.relation.path))
+    text = "".join(p.read_text() for p in (folder / "_delta_log").glob("*.json"))
+    return {p for p in data_files(table) if "/_attempts/" not in p and Path(p).name not in text}
+
+
+def test_a_page_that_no_change_has_touched_stays(
+    place: Place, lake: Lake, spark: SparkSession
+) -> None:
+    table = LiveTable.create(place, lake, spark, SCHEMA)
+    table.keep_s = 0
+    table.put_snapshot({(n,): row(n, "page") for n in range(1, 5)}, files=2)
+    table.commit([put(2, "log")])
+    base = table.fold()
+    assert base is not None
+    named = Delta(table.lake).named_by(table.relation.path, base.version)
+    pages = {path for path in named if "/_attempts/" in path}
+    assert len(pages) == 1, "of two, one has had a row changed"
+    vacuum(table)
+    assert pages <= data_files(table)
+    assert table.read(table.now) == {table.now: table.history[table.now]}
+
+
+def test_past_folds_are_readable_for_a_while(table: LiveTable) -> None:
+    """All relations of a pipeline have these epochs in common, also one that did not change."""
+    bases = [table.fold()]
+    for number in (6, 7):
+        table.commit([put(number, "x")])
+        bases.append(table.fold())
+    table.commit_files(table.attempt(), [])
+    assert table.fold() is None, "nothing has changed"
+    kept = [b.epoch for b in bases if b is not None]
+    assert [b.epoch for b in table.listing().bases] == [table.now, *reversed(kept)]
+    vacuum(table)
+    found = table.read(*kept, table.now)
+    assert found == {epoch: table.history[epoch] for epoch in (*kept, table.now)}
+
+
+def vacuum(table: LiveTable) -> int:
+    delta = Delta(table.lake)
+    return Vacuum(table.place.store, table.lake, delta, pass_by).vacuum(table.relation)
+
+
+def unlisted(table: LiveTable) -> set[str]:
+    """Return the log files that are left to the collector."""
+    rows = table.place.store.query(
+        "select_removable_files", pipeline=table.place.pipeline, grace_seconds=-1
+    )
+    return {row["path"] for row in rows if row["path"].startswith(table.relation.path)}
+
+
+def of(table: LiveTable, contents: Contents) -> Rows:
+    found = [values(r) for r in table.table.read(contents).toArrow().to_pylist()]
+    return {r[:1]: r for r in found if r is not None}

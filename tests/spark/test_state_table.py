@@ -160,3 +160,23 @@ def test_a_merge_that_a_fold_overtakes_is_dropped(create: Callable[[], LiveTable
     assert table.merge(failpoint) == 0
     assert table.now in table.readable()
     assert table.read(table.now, first) == {e: table.history[e] for e in (table.now, first)}
+
+
+def test_a_look_up_opens_only_the_files_its_keys_may_be_in(
+    place: Place, lake: Lake, spark: SparkSession
+) -> None:
+    """The others are not there any more: nobody may miss them."""
+    schema = Schema((Column("id", INT8), Column("v", TEXT)), ("id",))
+    table = LiveTable.create(place, lake, spark, schema)
+    for low in (0, 1000, 2000):
+        table.commit([Wish((low + n,), (low + n,), (f"{low}",), "put", True) for n in range(3)])
+    before = table.now
+    blind = Wish((1001,), (1001,), ("new",), "put", False)
+    table.commit([blind])
+    far = [f for f in table.files() if f.key_ranges is not None and f.key_ranges[0][0] != 1000]
+    for file in far:
+        if file.epoch <= before:
+            lake.delete(file.path)
+    assert table.changes((before, table.now)) == {
+        (before, table.now): {(1001,): ((1001, "1000"), (1001, "new"))}
+    }

@@ -14,6 +14,7 @@ Spark and Postgres are the shared servers, so the child is nothing but the drive
 import faulthandler
 import multiprocessing
 import os
+import resource
 import signal
 import sys
 import threading
@@ -21,6 +22,7 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
@@ -28,8 +30,12 @@ import pyspark.sql.connect.session  # noqa: F401  (before the fork, or each chil
 
 from ops.backfill.failpoints import kill_at, no_failpoint
 from ops.backfill.progress import PipelineProgress, pipeline_progress
+from ops.common.epoch import Epoch
 from ops.common.errors import Fenced
 from ops.common.ports import Failpoint
+from ops.common.table.pins import pinned
+from ops.common.table.relation import find_relation, relations_of
+from ops.planner.apply import main_graph
 from orchestration import backfilling, maintenance, running
 from orchestration.deployment import Deployment, open_deployment
 from resources.settings import Settings
@@ -166,9 +172,13 @@ class Driver:
             "table": self._tables,
             "view": self._views,
             "settle": self._settle,
+            "flush": self._flush,
+            "spoil": self._spoil,
+            "read": self._read,
             "merge": self._await_merge,
             "fold": self._fold,
             "fold_again": self._fold_again,
+            "vacuum": self._vacuum,
             "rest": self._rest,
             "collect": self._collect,
         }
@@ -227,6 +237,7 @@ class Driver:
 
     def _views(self) -> None:
         for view in self.job.views:
+            self._await(partial(self._has_to_follow, view))
             for _ in backfilling.backfill_view(
                 self.deployment,
                 PIPELINE,
@@ -248,13 +259,54 @@ class Driver:
     def _await_merge(self) -> None:
         self._await(lambda: bool(self._unlisted()))
 
+    def _has_to_follow(self, view: str) -> bool:
+        """A view that comes back to its log finds something there: the writer goes on."""
+        relation = find_relation(relations_of(self.deployment.store, PIPELINE), view)
+        if relation.state != "ConsumingLogStore" or "stream" not in self.job.steps:
+            return True
+        committed = partial(running.committed_epoch, self.deployment)
+        return committed(main_graph(PIPELINE)) > committed(relation.graph)
+
+    def _flush(self) -> None:
+        running.flush(self.deployment, PIPELINE, check=self._check)
+
+    def _read(self) -> None:
+        """Hold everything at one epoch for longer than one renewal takes."""
+        store = self.deployment.store
+        relations = relations_of(store, PIPELINE)
+        with pinned(
+            store,
+            relations,
+            main_graph=main_graph(PIPELINE),
+            seconds=1.0,
+            failpoint=self.deployment.failpoint,
+        ):
+            time.sleep(0.6)
+
+    def _spoil(self) -> None:
+        """From now on no file of this process grows beyond a few KB: the log cannot be written."""
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
+        self._await(lambda: False)
+
     def _fold(self) -> None:
-        self._say(maintenance.fold(self.deployment, PIPELINE, owner=self.job.owner))
+        """Fold something; whoever was killed in a fold still has the lease for a while."""
+        folded: dict[str, Epoch] = {}
+
+        def fold() -> bool:
+            folded.update(maintenance.fold(self.deployment, PIPELINE, owner=self.job.owner))
+            return bool(folded)
+
+        self._await(fold)
+        self._say(folded)
 
     def _fold_again(self) -> None:
         running.flush(self.deployment, PIPELINE)
         self.armed.set()
         self._fold()
+
+    def _vacuum(self) -> None:
+        self._say(maintenance.vacuum(self.deployment, PIPELINE))
 
     def _rest(self) -> None:
         self._await(self._file("go").exists, seconds=300)
@@ -262,9 +314,11 @@ class Driver:
         self._check()
 
     def _collect(self) -> None:
-        # Nobody reads any more: there is no need for a grace.
+        # Nobody reads any more: there is no need for a grace. What the first round has emptied is
+        # forgotten by the second.
         self._end_stream()
-        self._say(maintenance.collect(self.deployment, PIPELINE, unlisted_s=0))
+        for _ in range(2):
+            self._say(maintenance.collect(self.deployment, PIPELINE, unlisted_s=0))
 
     def _end_stream(self) -> None:
         self.over.set()

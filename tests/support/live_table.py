@@ -18,6 +18,7 @@ from ops.common.errors import EpochGone
 from ops.common.ports import Failpoint
 from ops.common.schema import Schema, quote
 from ops.common.table.fold import Folder
+from ops.common.table.key_range import ranges_of
 from ops.common.table.log import log_table
 from ops.common.table.merge import LogMerger
 from ops.common.table.net import Key, Net, net_changes
@@ -25,10 +26,12 @@ from ops.common.table.relation import (
     Base,
     Contents,
     DataFile,
+    Listing,
     Relation,
     StagedFile,
     changed_files,
     contents,
+    listing,
 )
 from ops.common.table.state_table import StateTable
 from ops.planner.apply import maintenance_graph
@@ -61,6 +64,7 @@ class LiveTable:
     relation: Relation
     term: Term
     history: dict[int, Rows] = field(default_factory=dict)
+    keep_s: float = 3600.0
 
     @staticmethod
     def create(
@@ -117,8 +121,12 @@ class LiveTable:
             table = log_table(net, self.relation.schema, vnode_count=count, epoch=epoch)
             size = self.lake.write(path, table)
             unknown = sum(not row.known for row in net.values())
+            first = self.relation.schema.key_columns[0]
+            ranges = ranges_of((key[0] for key in net), first.type)
             staged = [
-                StagedFile(self.relation.id, attempt.id, "log", path, len(net), size, unknown)
+                StagedFile(
+                    self.relation.id, attempt.id, "log", path, len(net), size, unknown, ranges
+                )
             ]
         self.commit_files(attempt, staged)
         self.history[epoch] = after
@@ -147,7 +155,8 @@ class LiveTable:
         self.place.store.execute("take_over_lease", graph=graph, owner="other")
         term = acquire(self.place.store, graph, owner="folder", seconds=600)
         delta = Delta(self.lake)
-        return Folder(self.place.store, self.lake, self._folding(), delta, failpoint, term)
+        store, keep_s = self.place.store, self.keep_s
+        return Folder(store, self.lake, self._folding(), delta, failpoint, term, keep_s)
 
     def fold(self, failpoint: Failpoint = pass_by) -> Base | None:
         """Fold to the newest epoch, pinned meanwhile, as `fold_point` does."""
@@ -161,8 +170,10 @@ class LiveTable:
         return contents(self.place.store, self.relation, Epoch(epoch))
 
     def files(self) -> list[DataFile]:
-        rows = self.place.store.query("select_files", relation=self.relation.id)
-        return [DataFile.from_row(row) for row in rows]
+        return list(self.listing().files)
+
+    def listing(self) -> Listing:
+        return listing(self.place.store, self.relation)
 
     def readable(self) -> dict[int, Contents]:
         """Return the contents of every epoch of the history that can still be read."""
@@ -205,7 +216,7 @@ class LiveTable:
         for after, upto in ranges:
             try:
                 before = self.contents(after) if after else self._nothing()
-                files = changed_files(self.files(), self.relation, Epoch(after), Epoch(upto))
+                files = changed_files(self.relation, self.listing(), Epoch(after), Epoch(upto))
             except EpochGone:
                 continue
             found[after, upto] = {}

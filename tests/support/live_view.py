@@ -107,7 +107,7 @@ class LiveView:
         """Bring the view from its epoch to its upstream's, in one range, and commit it."""
         after, epoch = self.output.now, self.upstream.now
         files: tuple[DataFile, ...] = changed_files(
-            self.upstream.files(), self.upstream.relation, after, epoch
+            self.upstream.relation, self.upstream.listing(), after, epoch
         )
         attempt = self.upstream.attempt()
         staged = self.executor.apply(

@@ -88,6 +88,11 @@ class TestPipeline:
         with self.store() as connection:
             return connection.execute(query.encode()).fetchall()
 
+    def expire_leases(self) -> None:
+        """Let the time pass that a dead owner's leases still have."""
+        with self.store() as connection:
+            connection.execute("UPDATE graphs SET lease_until = clock_timestamp()")
+
     def states(self) -> dict[str, tuple[str, str | None]]:
         """Return (state, why) of each table and view."""
         rows = self.asked("SELECT name, state, why FROM relations WHERE kind <> 'state'")
@@ -107,6 +112,7 @@ def new_pipeline(
     lease_seconds: float = 2.0,
     interval_ms: int = 500,
     full_identity: bool = False,
+    retention_s: float = 3600,
 ) -> Iterator[TestPipeline]:
     """Make it all; afterwards the slot and both databases are gone. Tables have orders' columns."""
     mark = f"{os.getpid()}_{next(_numbers)}_{uuid.uuid4().hex[:6]}"
@@ -139,6 +145,7 @@ def new_pipeline(
         barrier_interval_ms=interval_ms,
         spark_conf=SMALL,
         lease_seconds=lease_seconds,
+        retention_seconds=retention_s,
         idle_commit_seconds=2.0,
     )
     store = ControlStore(control_dsn.reveal())

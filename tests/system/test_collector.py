@@ -36,7 +36,8 @@ def test_files_of_a_living_attempt_stay(
     assert before and not pipeline.asked("SELECT FROM files"), "written, not committed"
     collector = launch(Job(pipeline.settings, "collector", ("collect",), views=()))
     assert collector.wait() == 0, collector.output
-    assert written(pipeline) == before
+    # The other reader's page may have come meanwhile: Spark does not know that its driver sleeps.
+    assert written(pipeline) >= before
     writer.signal(signal.SIGCONT)
     if "stream" in steps:
         writer.file("go").touch()

@@ -1,83 +1,161 @@
-"""kill -9 at every failpoint under a live writer; a restart makes it as if nothing had happened."""
+"""kill -9 at every failpoint under a live writer; a restart makes it as if nothing had happened.
 
-import re
+The deaths come in lives: a pipeline is killed at one step, started again, killed at the next, and
+so on; after the last death it is started once more and judged. With `--every-death-alone` each
+failpoint has a pipeline and a judgement of its own.
+"""
+
 import signal
-from pathlib import Path
+from dataclasses import dataclass, replace
 
 import pytest
 
 from ops.backfill.failpoints import FAILPOINTS
-from tests.support.driver import NOTE, Job
+from tests.support.driver import NOTE, Child, Job
 from tests.support.judge import require_equal, require_no_orphans
+from tests.support.pipeline import TestPipeline
 from tests.support.writer import LiveWriter
 from tests.system.conftest import Launch, MakePipeline
 
 ROWS = 2000
-OPS = Path(__file__).parents[2] / "ops"
 LIVE = ("stream", "table", "view", "settle")
-# What must be done, beyond going live, to come to a failpoint; it is done after the restart, too.
-ALSO = {"merge": ("merge",), "fold": ("fold",), "collect": ("merge",)}
-# Steps that are taken again and again: they are also killed when all is live and in step, and in a
-# fold that finds a base.
-AGAIN = (
-    "view.before_log_write",
-    "view.after_log_write",
-    "tick.before_commit",
-    "tick.after_commit",
-    "fold.after_delta",
+
+
+@dataclass(frozen=True)
+class Life:
+    """`deaths` in the order they come in; `then` is what must be done beyond going live.
+
+    A death marked `*` comes only when all is live and in step, and in a fold that finds a base.
+    """
+
+    name: str
+    deaths: tuple[str, ...]
+    then: tuple[str, ...] = ()
+    full_identity: bool = True
+    interval_ms: int = 500
+    max_log_files: int = 16
+    retention_s: float = 3600
+
+
+def both(*effects: str) -> tuple[str, ...]:
+    """Return the two sides of each effect; a mark at its end goes to both."""
+    return tuple(
+        f"{group}.{side}_{step}"
+        for group, _, step in (effect.partition(".") for effect in effects)
+        for side in ("before", "after")
+    )
+
+
+LIVES = (
+    Life(
+        "start",
+        both("apply.commit", "lease.acquire", "stream.bind")
+        + both("prepare.publication", "prepare.slot", "prepare.record")
+        + both("tick.inject", "attempt.register"),
+        full_identity=False,
+    ),
+    Life("table", both(*(f"backfill.{s}" for s in ("plan_splits", "page_write", "watermark")))),
+    Life(
+        "table, with look-ups",
+        both("backfill.commit", "tick.log_write", "tick.commit", "tick.confirm", "lease.renew"),
+        full_identity=False,
+    ),
+    Life(
+        "view",
+        both("snapshot.pin", "view.log_write", "stage.delete", "snapshot.commit")
+        + both(
+            "follow.pin", "follow.commit", "follow.announce", "lease.take_over", "rejoin.commit"
+        ),
+        full_identity=False,
+    ),
+    Life("in step", both("view.log_write*", "tick.commit*", "lease.release")),
+    Life("in step, with look-ups", both("view.log_write*", "tick.commit*"), full_identity=False),
+    Life("flush", both("flush.message"), ("flush",)),
+    Life("read", both("pin.take", "pin.renew", "pin.release"), ("read",)),
+    Life("spoilt", both("attempt.fail*"), ("spoil",)),
+    Life("merge", both("merge.write", "merge.commit"), ("merge",), False, max_log_files=3),
+    Life(
+        "fold",
+        both("fold.pin", "fold.create", "fold.delta", "fold.record", "fold.unpin"),
+        ("fold",),
+        interval_ms=2000,
+    ),
+    Life("fold again", both("fold.delta*"), ("fold", "fold_again"), False, 2000),
+    Life(
+        "vacuum",
+        both("vacuum.delete", "vacuum.strike"),
+        ("fold", "fold_again", "vacuum"),
+        interval_ms=2000,
+        retention_s=0,
+    ),
+    Life(
+        "collect",
+        # The first leaves an orphan, without which there is nothing to retire.
+        (
+            "tick.after_log_write",
+            *both("collect.retire", "collect.delete", "collect.forget", "collect.strike"),
+        ),
+        ("merge", "collect"),
+        max_log_files=3,
+    ),
 )
+# Done after the last death too, and not only on the way to it.
+AFTERWARDS = ("merge", "fold")
 
 
-def test_every_failpoint_is_listed_and_every_listed_one_stands_somewhere() -> None:
-    text = "\n".join(path.read_text() for path in sorted(OPS.rglob("*.py")))
-    standing = set(re.findall(r'failpoint\(\s*"([a-z_.]+)"', text))
-    # The two of a commit are named after what is committed: name="tick" and so on.
-    sides = re.findall(r'failpoint\(f"{name}\.([a-z_]+)"\)', text)
-    assert sides == ["before_commit", "after_commit"]
-    names = set(re.findall(r'[( ]name="([a-z]+)"', text))
-    either = re.findall(r'name="([a-z]+)" if .* else "([a-z]+)"', text)
-    names |= {name for pair in either for name in pair}
-    standing |= {f"{name}.{side}" for name in names for side in sides}
-    assert standing == set(FAILPOINTS)
-    assert len(FAILPOINTS) == len(set(FAILPOINTS))
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "life" not in metafunc.fixturenames:
+        return
+    lives = LIVES
+    if metafunc.config.getoption("--every-death-alone"):
+        lives = tuple(
+            replace(life, name=f"{life.name}: {death}", deaths=(death,))
+            for life in LIVES
+            for death in life.deaths
+        )
+    metafunc.parametrize("life", lives, ids=[life.name for life in lives])
 
 
-@pytest.mark.parametrize(
-    ("name", "once_settled"),
-    [*((n, False) for n in FAILPOINTS), *((n, True) for n in AGAIN)],
-    ids=lambda v: v if isinstance(v, str) else "again" if v else "first",
-)
+def test_every_failpoint_is_died_at() -> None:
+    assert {d.rstrip("*") for life in LIVES for d in life.deaths} == set(FAILPOINTS)
+
+
 def test_killed_there_and_restarted(
-    name: str, once_settled: bool, make_pipeline: MakePipeline, launch: Launch
+    life: Life, make_pipeline: MakePipeline, launch: Launch
 ) -> None:
-    group = name.partition(".")[0]
-    also = ALSO.get(group, ())
-    last = ("collect",) if group == "collect" else ()
-    if group == "fold" and once_settled:
-        last = ("fold_again",)
-    # Both replica identities take their turn: with before images, and with look-ups.
-    full = FAILPOINTS.index(name) % 3 > 0
     pipeline = make_pipeline(
-        rows=ROWS, full_identity=full, interval_ms=2000 if group == "fold" else 500
+        rows=ROWS,
+        full_identity=life.full_identity,
+        interval_ms=life.interval_ms,
+        lease_seconds=5.0,
+        retention_s=life.retention_s,
     )
     with LiveWriter(pipeline.dsn, rows=ROWS) as writer:
-        killed = launch(
-            Job(
-                pipeline.settings,
-                "first",
-                (*LIVE, *also, *last),
-                failpoint=name,
-                once_settled=once_settled,
-                max_log_files=3 if "merge" in also else 16,
-            )
-        )
-        assert killed.wait() == -signal.SIGKILL, killed.output
-        assert (pipeline.home / NOTE).read_text() == name
-        many = 3 if group == "merge" else 16
-        steps = (*LIVE, *(also if group != "collect" else ()), "rest", "collect")
-        again = launch(Job(pipeline.settings, "second", steps, max_log_files=many))
-        again.await_file(again.file("settled"))
+        for number, death in enumerate(life.deaths):
+            _die(pipeline, launch, life, death, number)
+        steps = (*LIVE, *(s for s in life.then if s in AFTERWARDS), "rest", "collect")
+        last = launch(Job(pipeline.settings, "last", steps, max_log_files=life.max_log_files))
+        last.await_file(last.file("settled"))
         writer.stop()
-    epoch = again.finish()
+    epoch = last.finish()
     assert writer.transactions > 0 and require_equal(pipeline, epoch) > 0
     require_no_orphans(pipeline)
+
+
+def _die(pipeline: TestPipeline, launch: Launch, life: Life, death: str, number: int) -> None:
+    name = death.rstrip("*")
+    child: Child = launch(
+        Job(
+            pipeline.settings,
+            f"life {number}",
+            (*LIVE, *life.then),
+            failpoint=name,
+            once_settled=death.endswith("*"),
+            max_log_files=life.max_log_files,
+        )
+    )
+    assert child.wait() == -signal.SIGKILL, f"{name}\n{child.output}"
+    note = pipeline.home / NOTE
+    assert note.read_text() == name
+    note.unlink()
+    pipeline.expire_leases()

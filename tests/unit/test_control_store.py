@@ -238,7 +238,7 @@ class Try:
         commit_epoch(store, self.commit, failpoint=no_failpoint, name="tick", also=also)
 
     def landed(self) -> bool:
-        found = self.place.store.query("select_files", relation=self.table.id)
+        found = self.place.store.query("select_listing", relation=self.table.id)[0]["files"]
         epoch = self.place.store.query("select_epoch", graph=self.place.main, epoch=100)
         moved = self.place.committed() == 100
         assert len(found) == len(epoch) == moved, "all of it or nothing"

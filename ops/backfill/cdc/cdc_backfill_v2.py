@@ -31,6 +31,7 @@ from ops.planner.plan import TablePlan
 
 MAX_SPLITS = 10_000
 TICK_SECONDS = 1.0
+LEAST = -(2**63)
 
 
 class PageRead(Protocol):
@@ -221,6 +222,7 @@ class ParallelizedCdcBackfillExecutor:
                 self.relation.graph,
                 self.keeper.term.term,
                 f"{self.relation.path}/_attempts",
+                failpoint=self.failpoint,
             )
             path = f"{attempt.directory}/page.parquet"
             self.failpoint("backfill.before_page_write")
@@ -229,9 +231,18 @@ class ParallelizedCdcBackfillExecutor:
             )
             self.failpoint("backfill.after_page_write")
             finished = page.rows < self.plan.page_rows
+            first = lower
             if page.last_key is not None:
                 lower = page.last_key + 1
-            file = StagedFile(self.relation.id, attempt.id, "snapshot", path, page.rows, page.bytes)
+            file = StagedFile(
+                self.relation.id,
+                attempt.id,
+                "snapshot",
+                path,
+                page.rows,
+                page.bytes,
+                key_ranges=((LEAST if first is None else first, page.last_key),),
+            )
             yield Page(
                 split.split_id,
                 file if page.rows else None,

@@ -56,6 +56,7 @@ def prepare_source(
             failpoint("prepare.after_slot")
         source.await_running_transactions(on_wait, WAIT_SECONDS)
         if fresh:
+            failpoint("prepare.before_record")
             store.execute(
                 "set_source_prepared",
                 pipeline=plan.pipeline,
@@ -63,6 +64,7 @@ def prepare_source(
                 identity=identity,
                 offset=json.loads(serialize_offset(PostgresOffset(start))),
             )
+            failpoint("prepare.after_record")
 
 
 def _await_bound(store: Store, pipeline: str, clock: Clock) -> None:

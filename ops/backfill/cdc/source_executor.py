@@ -21,6 +21,7 @@ from ops.barrier_worker.reports import SourceOutput
 from ops.common.barrier import Barrier, BarrierKind
 from ops.common.errors import TransientError
 from ops.common.ports import Clock, Failpoint, Lake
+from ops.common.table.key_range import ranges_of
 from ops.common.table.log import log_table
 from ops.common.table.net import net_changes
 from ops.common.table.relation import Relation, StagedFile
@@ -110,7 +111,9 @@ class SourceExecutor:
 
     def _await_flush(self) -> None:
         token = uuid.uuid4().hex
+        self._failpoint("flush.before_message")
         self._emit(f'{{"flush": "{token}"}}')
+        self._failpoint("flush.after_message")
         deadline = self._clock.monotonic() + FLUSH_SECONDS
         while not self._buffer.has_flush(token):
             if self._clock.monotonic() > deadline:
@@ -154,7 +157,10 @@ class SourceExecutor:
         size = self._lake.write(path, table)
         self._failpoint("tick.after_log_write")
         unknown = sum(not row.known for row in net.values())
-        return StagedFile(relation.id, barrier.attempt.id, "log", path, len(net), size, unknown)
+        ranges = ranges_of((key[0] for key in net), relation.schema.key_columns[0].type)
+        return StagedFile(
+            relation.id, barrier.attempt.id, "log", path, len(net), size, unknown, ranges
+        )
 
     def _confirm(self) -> None:
         with self._lock:

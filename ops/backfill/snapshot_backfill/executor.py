@@ -28,12 +28,12 @@ from ops.common.errors import TableStopped
 from ops.common.ports import Clock, Failpoint, Statements, Store
 from ops.common.table.relation import (
     Contents,
-    DataFile,
     Relation,
     StagedFile,
     changed_files,
     contents,
     find_relation,
+    listing,
     relations_of,
     target_pin,
 )
@@ -200,20 +200,20 @@ class SnapshotBackfillExecutor:
     def _next_target(self) -> Epoch:
         """Return how far the next range goes, pinned: a merge must not pass over its end."""
         graph, upstream = self.keeper.term.graph, self.view.upstream.id
+        self.failpoint("follow.before_pin")
         with self.store.transaction() as tx:
             self._require_term(tx)
             tx.query("lock_relation", relation=upstream)
             target = Epoch(tx.query("select_graph", graph=self.main_graph)[0]["committed"])
             tx.execute("upsert_pin", relation=upstream, owner=target_pin(graph), epoch=target)
+        self.failpoint("follow.after_pin")
         return target
 
     def _follow(self, target: Epoch) -> None:
         upstream = self.view.upstream
         attempt = self._attempt()
-        listed = self.store.query("select_files", relation=upstream.id)
-        files = changed_files(
-            [DataFile.from_row(row) for row in listed], upstream, self._committed, target
-        )
+        listed = listing(self.store, upstream)
+        files = changed_files(upstream, listed, self._committed, target)
         staged = self.view.apply(
             files,
             before=contents(self.store, upstream, self._committed),
@@ -232,6 +232,7 @@ class SnapshotBackfillExecutor:
         self._commit(target, attempt, staged, name="follow", also=also)
 
     def _announce(self) -> None:
+        self.failpoint("follow.before_announce")
         with self.store.transaction() as tx:
             self._require_term(tx)
             tx.execute(
@@ -240,6 +241,7 @@ class SnapshotBackfillExecutor:
                 state=Phase.FINISHING.value,
                 why=None,
             )
+        self.failpoint("follow.after_announce")
 
     def _commit(
         self, epoch: Epoch, attempt: Attempt, files: list[StagedFile], *, name: str, also: Also
@@ -263,7 +265,7 @@ class SnapshotBackfillExecutor:
     def _attempt(self) -> Attempt:
         term = self.keeper.term
         parent = f"{self.view.output.path}/_attempts"
-        return open_attempt(self.store, term.graph, term.term, parent)
+        return open_attempt(self.store, term.graph, term.term, parent, failpoint=self.failpoint)
 
     def _relation(self) -> Relation:
         name, pipeline = self.view.output.name, self.view.output.pipeline

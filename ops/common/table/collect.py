@@ -40,14 +40,18 @@ class Collector:
             for path in orphans:
                 deleted += self._delete(path)
             if not orphans:
+                self.failpoint("collect.before_forget")
                 self.store.execute(
                     "set_attempt_collected", attempt=row["id"], grace_seconds=zombie_s
                 )
+                self.failpoint("collect.after_forget")
         for row in self.store.query(
             "select_removable_files", pipeline=pipeline, grace_seconds=unlisted_s
         ):
             deleted += self._delete(row["path"])
+            self.failpoint("collect.before_strike")
             self.store.execute("set_file_removed", file=row["id"])
+            self.failpoint("collect.after_strike")
         return deleted
 
     def _delete(self, path: str) -> int:

@@ -16,14 +16,14 @@ Spark.
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from pyspark.sql import SparkSession
 
 from ops.barrier_worker.lease import Term, require_term
 from ops.common.arrow import arrow_schema
-from ops.common.epoch import ZERO, Epoch
+from ops.common.epoch import ZERO, Epoch, epoch_at, unix_ms
 from ops.common.errors import ConsistencyError, TermOver
 from ops.common.ports import Failpoint, Lake, Statements, Store
 from ops.common.schema import quote
@@ -31,12 +31,12 @@ from ops.common.table.log import DELETE
 from ops.common.table.relation import (
     Base,
     Contents,
-    DataFile,
     Relation,
     contents,
+    listing,
     relations_of,
 )
-from ops.common.table.retention import folded, oldest_needed
+from ops.common.table.retention import folded, forgettable, next_log_start
 from ops.common.table.state_table import StateTable
 
 STAMP = "spark.databricks.delta.commitInfo.userMetadata"
@@ -63,29 +63,34 @@ class DeltaTables(Protocol):
 
 @contextmanager
 def fold_point(
-    store: Store, pipeline: str, *, main_graph: str, term: Term
+    store: Store, pipeline: str, *, main_graph: str, term: Term, failpoint: Failpoint
 ) -> Iterator[tuple[Epoch, list[Relation]]]:
     """Give the epoch to fold to and what can be folded; the epoch is pinned for the block.
 
     `term` is that of the pipeline's maintenance. Under the main graph's row lock no table goes
     live and no view rejoins or falls out of step: all of these are whole at the epoch.
     """
+    failpoint("fold.before_pin")
     with store.transaction() as tx:
         require_term(tx, term.graph, term.term)
         epoch = Epoch(tx.query("lock_graph", graph=main_graph)[0]["committed"])
         # Left by a process that was killed.
         tx.execute("delete_pins", owner=term.graph)
+        tx.execute("delete_expired_pins", pipeline=pipeline)
         settled = {row["id"] for row in tx.query("select_live_relations", pipeline=pipeline)}
         relations = [r for r in relations_of(tx, pipeline) if r.id in settled]
         for relation in relations:
             tx.query("lock_relation", relation=relation.id)
             tx.execute("upsert_pin", relation=relation.id, owner=term.graph, epoch=epoch)
+    failpoint("fold.after_pin")
     try:
         yield epoch, relations
     finally:
+        failpoint("fold.before_unpin")
         with store.transaction() as tx:
             if tx.query("lock_graph", graph=term.graph)[0]["term"] == term.term:
                 tx.execute("delete_pins", owner=term.graph)
+        failpoint("fold.after_unpin")
 
 
 @dataclass(frozen=True)
@@ -96,11 +101,18 @@ class Folder:
     delta: DeltaTables
     failpoint: Failpoint
     term: Term
+    keep_s: float
+    """How long a base stays readable at its own epoch after newer ones have come."""
 
     def fold(self, relation: Relation, epoch: Epoch) -> Base | None:
         """Bring the base to `epoch`, which is pinned; None when nothing is to fold."""
         whole = contents(self.store, relation, epoch)
-        if not whole.logs and (whole.base is not None or not whole.snapshots):
+        if not whole.logs and whole.base is not None:
+            # Nothing has changed, and the epoch is one that all relations can be read at.
+            if whole.base.epoch < epoch:
+                self._record(relation, whole, replace(whole.base, epoch=epoch))
+            return None
+        if not whole.logs and not whole.snapshots:
             return None
         try:
             version = self._delta_version(relation, whole)
@@ -144,9 +156,7 @@ class Folder:
         # the same or later rows over them again gives the same table.
         if not whole.logs:
             return version
-        self.failpoint("fold.before_delta")
         self._merge_into(relation, whole, stamp)
-        self.failpoint("fold.after_delta")
         made = self.delta.find(path, stamp)
         if made is None:
             raise UnexpectedVersion(relation.name, recorded=recorded, found=version)
@@ -164,6 +174,7 @@ class Folder:
         # Delta skips a transaction it has seen: a folder that wakes up late cannot go back.
         self.spark.conf.set(TXN_APP, _prefix(relation).strip())
         self.spark.conf.set(TXN_VERSION, str(whole.as_of))
+        self.failpoint("fold.before_delta")
         self.spark.sql(
             f"MERGE INTO delta.`{self.lake.uri(relation.path)}` AS base USING {name} AS log "
             f"ON {same} "
@@ -171,15 +182,15 @@ class Folder:
             f"WHEN MATCHED THEN UPDATE SET {sets} "
             f"WHEN NOT MATCHED AND log.op <> '{DELETE}' THEN INSERT ({names}) VALUES ({values})"
         ).collect()
+        self.failpoint("fold.after_delta")
 
     def _record(self, relation: Relation, whole: Contents, base: Base) -> None:
         self.failpoint("fold.before_record")
         with self.store.transaction() as tx:
             self._require_term(tx)
             tx.query("lock_relation", relation=relation.id)
-            newest = tx.query("select_bases", relation=relation.id)[:1]
-            expected = whole.base.epoch if whole.base else None
-            if [row["epoch"] for row in newest] != ([expected] if expected is not None else []):
+            newest = listing(tx, relation).bases[:1]
+            if list(newest) != ([whole.base] if whole.base else []):
                 raise TermOver(self.term.graph, self.term.term)
             tx.execute(
                 "insert_base",
@@ -188,21 +199,24 @@ class Folder:
                 path=base.path,
                 version=base.version,
             )
-            self._unlist(tx, relation)
+            self._unlist(tx, relation, base.epoch)
         self.failpoint("fold.after_record")
 
-    def _unlist(self, tx: Statements, relation: Relation) -> None:
-        """Drop from the list what neither the newest base nor an older pin needs."""
-        bases = [row["epoch"] for row in tx.query("select_bases", relation=relation.id)]
-        pins = [row["epoch"] for row in tx.query("select_pins", relation=relation.id)]
-        start = oldest_needed(bases, pins)
+    def _unlist(self, tx: Statements, relation: Relation, now: Epoch) -> None:
+        """Drop from the list what nobody needs, and forget bases that nobody can ask for."""
+        listed = listing(tx, relation)
+        bases = [b.epoch for b in listed.bases]
+        pins = [Epoch(row["epoch"]) for row in tx.query("select_pins", relation=relation.id)]
+        start = next_log_start(bases, pins, listed.log_start)
         if start is None:
             # Somebody still reads the table as it was before its first base.
             return
-        files = [DataFile.from_row(r) for r in tx.query("select_files", relation=relation.id)]
-        tx.execute("unlist_files", files=[f.id for f in folded(files, start)])
+        tx.execute("unlist_files", files=[f.id for f in folded(listed.files, start)])
         # Between two bases the log is gone now: an epoch there must not be read from the older.
-        tx.execute("delete_bases", relation=relation.id, before=start)
+        tx.execute("set_log_start", relation=relation.id, epoch=start)
+        horizon = epoch_at(unix_ms(now) - int(self.keep_s * 1000))
+        gone = forgettable(bases, pins, start, horizon)
+        tx.execute("delete_bases", relation=relation.id, epochs=gone)
 
     def _require_term(self, tx: Statements) -> None:
         require_term(tx, self.term.graph, self.term.term)

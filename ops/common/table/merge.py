@@ -8,16 +8,16 @@ Spark.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 from pyspark.sql import SparkSession
 
 from ops.barrier_worker.commit import list_file, open_attempt
 from ops.barrier_worker.lease import require_term
-from ops.common.epoch import ZERO
+from ops.common.epoch import ZERO, Epoch
 from ops.common.errors import AttemptRetired
 from ops.common.ports import Failpoint, Lake, Store
-from ops.common.table.relation import DataFile, Relation, StagedFile
+from ops.common.table.key_range import joined
+from ops.common.table.relation import DataFile, Relation, StagedFile, listing
 from ops.common.table.retention import mergeable
 from ops.common.table.staging import keep_written
 from ops.common.table.state_table import StateTable
@@ -38,36 +38,47 @@ class LogMerger:
 
     def merge_if_many(self, relation: Relation, *, limit: int = MAX_LOG_FILES) -> int:
         """Merge when more than `limit` log files are listed; return how many were replaced."""
-        files = [DataFile.from_row(r) for r in self._query("select_files", relation)]
-        if sum(f.kind == "log" for f in files) <= limit:
+        listed = listing(self.store, relation)
+        if sum(f.kind == "log" for f in listed.files) <= limit:
             return 0
-        pins = [row["epoch"] for row in self._query("select_pins", relation)]
-        bases = [row["epoch"] for row in self._query("select_bases", relation)]
-        run = mergeable(files, pins, max(bases, default=ZERO))
+        rows = self.store.query("select_pins", relation=relation.id)
+        pins = [Epoch(row["epoch"]) for row in rows]
+        base = max((b.epoch for b in listed.bases), default=ZERO)
+        run = mergeable(listed.files, pins, base)
         if len(run) < 2:
             return 0
         return self._merge(relation, run)
 
     def _merge(self, relation: Relation, run: list[DataFile]) -> int:
-        attempt = open_attempt(self.store, self.graph, self.term, f"{relation.path}/_attempts")
+        attempt = open_attempt(
+            self.store,
+            self.graph,
+            self.term,
+            f"{relation.path}/_attempts",
+            failpoint=self.failpoint,
+        )
         table = StateTable(self.spark, self.lake, relation)
         merged = table.merge_log(table.log(run)).coalesce(1)
         self.failpoint("merge.before_write")
         merged.write.mode("overwrite").parquet(self.lake.uri(attempt.directory))
         self.failpoint("merge.after_write")
         unknown = sum(f.unknown_rows for f in run)
+        ranges = joined(f.key_ranges for f in run)
         staged = [
-            StagedFile(relation.id, attempt.id, "log", path, rows, size, min(unknown, rows))
-            for path, rows, size in keep_written(self.lake, attempt.directory)
+            StagedFile(relation.id, attempt.id, "log", path, rows, size, min(unknown, rows), ranges)
+            for path, rows, size in keep_written(
+                self.lake, attempt.directory, failpoint=self.failpoint
+            )
         ]
         self.failpoint("merge.before_commit")
         with self.store.transaction() as tx:
             require_term(tx, self.graph, self.term)
             tx.query("lock_relation", relation=relation.id)
-            listed = {row["id"] for row in tx.query("select_files", relation=relation.id)}
+            now = listing(tx, relation)
+            listed = {f.id for f in now.files}
             pins = [row["epoch"] for row in tx.query("select_pins", relation=relation.id)]
             # A fold that ended meanwhile may have made a base and left these files listed.
-            bases = [row["epoch"] for row in tx.query("select_bases", relation=relation.id)]
+            bases = [b.epoch for b in now.bases]
             passed_over = any(run[0].after < held < run[-1].epoch for held in [*pins, *bases])
             if passed_over or not all(f.id in listed for f in run):
                 tx.execute("fail_attempt", attempt=attempt.id)
@@ -81,6 +92,3 @@ class LogMerger:
                 list_file(tx, file, after=run[0].after, epoch=run[-1].epoch)
         self.failpoint("merge.after_commit")
         return len(run)
-
-    def _query(self, statement: str, relation: Relation) -> list[dict[str, Any]]:
-        return self.store.query(statement, relation=relation.id)

@@ -4,13 +4,13 @@
     read(E) = snapshot files    ⊕  log in (0, E]            before
 
 A log file covers (after, epoch]. One that lies across the base or across E makes E unreadable:
-it was merged away. So is an epoch before the oldest base, once the files that base was made from
-are no longer listed.
+it was merged away. What was folded away is gone too: before `log_start`, a base is readable at its
+own epoch and nothing is between two bases.
 
 Pure.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from ops.common.epoch import ZERO, Epoch
 from ops.common.errors import EpochGone, UnknownRelation
 from ops.common.ports import Statements
 from ops.common.schema import Schema
+from ops.common.table.key_range import KeyRanges, ranges_from_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,19 +56,8 @@ class DataFile:
     rows: int
     bytes: int
     unknown_rows: int
-
-    @staticmethod
-    def from_row(row: dict[str, Any]) -> "DataFile":
-        return DataFile(
-            row["id"],
-            row["kind"],
-            row["after_epoch"],
-            row["epoch"],
-            row["path"],
-            row["rows"],
-            row["bytes"],
-            row["unknown_rows"],
-        )
+    key_ranges: KeyRanges | None = None
+    """Where the first key column of all its rows lies; None where nobody has looked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +80,18 @@ class StagedFile:
     rows: int
     bytes: int
     unknown_rows: int = 0
+    key_ranges: KeyRanges | None = None
     after: Epoch | None = None
     """Set where the file covers more than the epoch that commits it: a view that rejoins."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What the store lists of a relation at one instant; the log is whole after `log_start`."""
+
+    files: tuple[DataFile, ...]
+    bases: tuple[Base, ...]
+    log_start: Epoch = ZERO
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,41 +122,50 @@ def find_relation(relations: Iterable[Relation], name: str) -> Relation:
     raise UnknownRelation(name, [r.name for r in known if r.kind != "state"])
 
 
+def listing(store: Statements, relation: Relation) -> Listing:
+    row = store.query("select_listing", relation=relation.id)[0]
+    files = tuple(DataFile(**{**f, "key_ranges": ranges_from_json(f)}) for f in row["files"])
+    return Listing(files, tuple(Base(**b) for b in row["bases"]), Epoch(row["log_start"]))
+
+
 def contents(store: Statements, relation: Relation, as_of: Epoch) -> Contents:
     """Return the files of `relation` as of an epoch, as the store lists them now."""
-    files = [DataFile.from_row(r) for r in store.query("select_files", relation=relation.id)]
-    bases = [Base(**r) for r in store.query("select_bases", relation=relation.id)]
-    return contents_as_of(relation, files, bases, as_of)
+    return contents_as_of(relation, listing(store, relation), as_of)
 
 
-def contents_as_of(
-    relation: Relation, files: Sequence[DataFile], bases: Sequence[Base], as_of: Epoch
-) -> Contents:
-    base = max((b for b in bases if b.epoch <= as_of), key=lambda b: b.epoch, default=None)
-    start = base.epoch if base else ZERO
-    logs = [f for f in files if f.kind == "log" and f.epoch > start and f.after < as_of]
-    straddled = any(f.after < start or f.epoch > as_of for f in logs)
-    if straddled or (base is None and _folded_away(files, bases)):
-        ends = [f.epoch for f in files if f.kind == "log"] + [b.epoch for b in bases]
-        raise EpochGone(relation.name, as_of, nearest=min(ends, key=lambda e: abs(e - as_of)))
-    # A base was made from all the snapshot files; before it, they are the base.
-    snapshots = tuple(f for f in files if f.kind == "snapshot") if base is None else ()
-    return Contents(relation, as_of, base, snapshots, tuple(logs))
-
-
-def _folded_away(files: Sequence[DataFile], bases: Sequence[Base]) -> bool:
-    """Say whether what the oldest base was made from (it is never nothing) is unlisted."""
-    oldest = min((b.epoch for b in bases), default=None)
-    if oldest is None:
-        return False
-    return not any(f.kind == "snapshot" or f.epoch <= oldest for f in files)
+def contents_as_of(relation: Relation, listed: Listing, as_of: Epoch) -> Contents:
+    found = _find(relation, listed, as_of)
+    if found is None:
+        raise EpochGone(relation.name, as_of, nearest=_nearest(relation, listed, as_of))
+    return found
 
 
 def changed_files(
-    files: Sequence[DataFile], relation: Relation, after: Epoch, upto: Epoch
+    relation: Relation, listed: Listing, after: Epoch, upto: Epoch
 ) -> tuple[DataFile, ...]:
     """Return the log files of exactly (after, upto]."""
-    logs = [f for f in files if f.kind == "log" and f.epoch > after and f.after < upto]
-    if any(f.after < after or f.epoch > upto for f in logs):
-        raise EpochGone(relation.name, after, nearest=min(f.after for f in logs))
+    logs = [f for f in listed.files if f.kind == "log" and f.epoch > after and f.after < upto]
+    if after < listed.log_start or any(f.after < after or f.epoch > upto for f in logs):
+        raise EpochGone(relation.name, after, nearest=_nearest(relation, listed, after))
     return tuple(logs)
+
+
+def _find(relation: Relation, listed: Listing, as_of: Epoch) -> Contents | None:
+    base = max((b for b in listed.bases if b.epoch <= as_of), key=lambda b: b.epoch, default=None)
+    start = base.epoch if base else ZERO
+    if start < listed.log_start:
+        # The log after this base is gone, and before the first base the snapshot files are.
+        alone = base is not None and base.epoch == as_of
+        return Contents(relation, as_of, base, (), ()) if alone else None
+    logs = [f for f in listed.files if f.kind == "log" and f.epoch > start and f.after < as_of]
+    if any(f.after < start or f.epoch > as_of for f in logs):
+        return None
+    # A base was made from all the snapshot files; before it, they are the base.
+    snapshots = [f for f in listed.files if f.kind == "snapshot"] if base is None else []
+    return Contents(relation, as_of, base, tuple(snapshots), tuple(logs))
+
+
+def _nearest(relation: Relation, listed: Listing, as_of: Epoch) -> Epoch | None:
+    ends = {f.epoch for f in listed.files if f.kind == "log"} | {b.epoch for b in listed.bases}
+    readable = [e for e in ends if _find(relation, listed, e) is not None]
+    return min(readable, key=lambda e: abs(e - as_of), default=None)

@@ -8,7 +8,7 @@ Pure.
 
 from typing import NamedTuple
 
-from ops.common.ports import Lake
+from ops.common.ports import Failpoint, Lake, unarmed
 
 
 class Written(NamedTuple):
@@ -17,7 +17,7 @@ class Written(NamedTuple):
     bytes: int
 
 
-def keep_written(lake: Lake, folder: str) -> list[Written]:
+def keep_written(lake: Lake, folder: str, *, failpoint: Failpoint = unarmed) -> list[Written]:
     """Return the files that hold rows, safe from a power cut, and delete the others."""
     kept = []
     for path in sorted(lake.list(folder)):
@@ -25,7 +25,9 @@ def keep_written(lake: Lake, folder: str) -> list[Written]:
         if rows:
             kept.append(Written(path, rows, size))
         else:
+            failpoint("stage.before_delete")
             lake.delete(path)
+            failpoint("stage.after_delete")
     # Spark leaves its files to the host's cache; the commit that names them is on disk at once.
     lake.settle([written.path for written in kept])
     return kept

@@ -1,7 +1,8 @@
 """Read a relation as of an epoch: whole, by keys, or as the changes between two epochs.
 
     read(E)              base or snapshot rows whose key the log does not name, and the log's rows
-    lookup(keys, E)      the same for some keys only, without a group-by over the rest
+    lookup(keys, E)      the same for some keys only, from the files and row groups whose key ranges
+                         they may lie in, and without a group-by over the rest
     changes(a, b)        key, old, new: net over (a, b], unknown `old` looked up as of a
 
 Every key comparison takes NULL as equal to NULL: the groups of a view may be NULL.
@@ -10,14 +11,15 @@ Spark.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from ops.common.columns import field, key_struct, same_key, vnode_column
+from ops.common.columns import field, key_struct, same_key, vnode_column, within
 from ops.common.ports import Lake
 from ops.common.schema import Schema, quote, spark_type
+from ops.common.table.key_range import KeyRanges, joined, overlap
 from ops.common.table.log import DELETE, UPSERT, log_ddl
 from ops.common.table.relation import Contents, DataFile, Relation, StagedFile
 
@@ -39,18 +41,25 @@ class StateTable:
             return rows.select(*self._columns())
         return self._overlay(rows, self.newest(contents))
 
-    def lookup(self, contents: Contents, keys: DataFrame) -> DataFrame:
-        """Return (`key`, `row`) for those of `keys` (one struct column `key`) that exist."""
+    def lookup(
+        self, contents: Contents, keys: DataFrame, *, ranges: KeyRanges | None = None
+    ) -> DataFrame:
+        """Return (`key`, `row`) for those of `keys` (one struct column `key`) that exist.
+
+        `ranges` hold all of the keys; without them every file is read.
+        """
+        contents = _near(contents, ranges)
         wanted = F.broadcast(keys.select(F.col("key").alias("wanted")).distinct())
         match_rows = same_key("key", "wanted", self.schema.key_columns)
-        rows = self._base_rows(contents).select(
+        rows = self._within(self._base_rows(contents), "", ranges).select(
             key_struct(self.schema.key_columns).alias("key"),
             F.struct(*self._columns()).alias("row"),
         )
         found = rows.join(wanted, on=match_rows, how="left_semi")
         if not contents.logs:
             return found
-        log = self.log(contents.logs).join(wanted, on=match_rows, how="left_semi")
+        log = self._within(self.log(contents.logs), "key", ranges)
+        log = log.join(wanted, on=match_rows, how="left_semi")
         newest = self._newest(log, single=len(contents.logs) == 1)
         named = newest.select(F.col("key").alias("named"))
         older = found.join(
@@ -64,13 +73,14 @@ class StateTable:
 
     def changes(self, files: Sequence[DataFile | StagedFile], before: Contents) -> DataFrame:
         """Return (`key`, `old`, `new`) net over `files`; `before` is the relation just before."""
-        return self.resolve(self.log(files), before, files=len(files), unknown=_unknown(files))
-
-    def resolve(self, log: DataFrame, before: Contents, *, files: int, unknown: int) -> DataFrame:
-        net = log if files == 1 else self._net(log)
-        if unknown:
+        log = self.log(files)
+        net = log if len(files) == 1 else self._net(log)
+        blind = [f for f in files if f.unknown_rows]
+        if blind:
             missing = net.where(~F.col("known")).select("key")
-            found = self.lookup(before, missing).select(F.col("key").alias("found"), "row")
+            ranges = joined(f.key_ranges for f in blind)
+            looked_up = self.lookup(before, missing, ranges=ranges)
+            found = looked_up.select(F.col("key").alias("found"), "row")
             net = net.join(
                 found,
                 on=~F.col("known") & same_key("key", "found", self.schema.key_columns),
@@ -120,6 +130,13 @@ class StateTable:
         paths = [self.lake.uri(f.path) for f in contents.snapshots]
         return self.spark.read.schema(ddl).parquet(*paths)
 
+    def _within(self, rows: DataFrame, path: str, ranges: KeyRanges | None) -> DataFrame:
+        """Let Delta and Parquet skip what lies outside of `ranges`."""
+        if ranges is None:
+            return rows
+        first = self.schema.key_columns[0]
+        return rows.where(within(field(path, first.name), ranges, first))
+
     def _newest(self, log: DataFrame, *, single: bool) -> DataFrame:
         if single:
             return log.select("key", "op", "new")
@@ -150,5 +167,14 @@ class StateTable:
         return [quote(name) for name in self.schema.names]
 
 
-def _unknown(files: Sequence[DataFile | StagedFile]) -> int:
-    return sum(f.unknown_rows for f in files)
+def _near(contents: Contents, ranges: KeyRanges | None) -> Contents:
+    """Leave out the files that hold no key in `ranges`."""
+
+    def may_hold(file: DataFile) -> bool:
+        return ranges is None or file.key_ranges is None or overlap(file.key_ranges, ranges)
+
+    return replace(
+        contents,
+        snapshots=tuple(f for f in contents.snapshots if may_hold(f)),
+        logs=tuple(f for f in contents.logs if may_hold(f)),
+    )

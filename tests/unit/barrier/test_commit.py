@@ -54,7 +54,7 @@ def commit(place: Place, what: EpochCommit) -> list[str]:
 def nothing_of(place: Place, what: EpochCommit) -> bool:
     """Say whether no trace of the commit is there."""
     store = place.store
-    files = store.query("select_files", relation=what.files[0].relation)
+    files = store.query("select_listing", relation=what.files[0].relation)[0]["files"]
     epochs = store.query("select_epoch", graph=what.graph, epoch=what.epoch)
     return files == [] and epochs == [] and place.committed() != what.epoch
 
@@ -71,9 +71,9 @@ def test_everything_becomes_visible_together(place: Place) -> None:
     assert nothing_of(place, what)
     assert commit(place, what) == ["tick.before_commit", "tick.after_commit"]
     assert place.committed() == 100
-    first, second = place.store.query("select_files", relation=what.files[0].relation)
-    assert (first["after_epoch"], first["epoch"], first["unknown_rows"]) == (0, 100, 1)
-    assert (second["after_epoch"], second["epoch"]) == (7, 100)
+    first, second = place.store.query("select_listing", relation=what.files[0].relation)[0]["files"]
+    assert (first["after"], first["epoch"], first["unknown_rows"]) == (0, 100, 1)
+    assert (second["after"], second["epoch"]) == (7, 100)
     assert attempt_state(place, what.attempts[0]) == "committed"
     row = place.store._connection().execute(
         "SELECT rows, offsets, prev FROM epochs WHERE graph = %s", (place.main,)
@@ -86,7 +86,9 @@ def test_a_second_commit_of_the_same_epoch_is_refused(place: Place) -> None:
     commit(place, what)
     with pytest.raises(TermOver):
         commit(place, what)
-    assert len(place.store.query("select_files", relation=what.files[0].relation)) == 2
+    assert (
+        len(place.store.query("select_listing", relation=what.files[0].relation)[0]["files"]) == 2
+    )
 
 
 @pytest.mark.parametrize("prev", [1, 99, 100])

@@ -128,7 +128,7 @@ def test_a_retired_attempt_cannot_be_committed_in_between(yard: Yard) -> None:
 
     collector = Collector(yard.place.store, yard.lake, failpoint)
     assert collector.collect(yard.place.pipeline) == 1
-    assert yard.place.store.query("select_files", relation=table.id) == []
+    assert yard.place.store.query("select_listing", relation=table.id)[0]["files"] == []
 
 
 def test_a_zombie_that_still_writes_is_collected_again(yard: Yard) -> None:
@@ -155,7 +155,7 @@ def test_replaced_files_live_on_for_a_while(yard: Yard) -> None:
     first, second = yard.attempt(term), yard.attempt(term)
     yard.commit(term, first, 0, 10, table.id)
     yard.commit(term, second, 10, 20, table.id)
-    (row, _) = yard.place.store.query("select_files", relation=table.id)
+    (row, _) = yard.place.store.query("select_listing", relation=table.id)[0]["files"]
     yard.place.store.execute("unlist_files", files=[row["id"]])
     assert yard.collect(unlisted_s=900) == 0 and yard.files(first) == 1
     assert yard.collect(unlisted_s=0) == 1

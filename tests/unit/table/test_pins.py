@@ -1,0 +1,103 @@
+"""A pinned epoch is held for all relations at once, for as long as the reader lives."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from ops.barrier_worker.commit import EpochCommit, commit_epoch, open_attempt
+from ops.barrier_worker.lease import acquire
+from ops.common.epoch import Epoch
+from ops.common.errors import EpochGone
+from ops.common.ports import unarmed
+from ops.common.table.pins import PinLost, pinned
+from ops.common.table.relation import Relation, StagedFile
+from resources.control_store import ControlStore
+from resources.embedded.postgres import RunningPostgres
+from tests.support.control import SCHEMA, Place, new_place, shared_store
+from tests.support.source_place import until
+
+
+@pytest.fixture(scope="module")
+def shared(postgres: RunningPostgres) -> Iterator[ControlStore]:
+    store = shared_store(postgres)
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def place(shared: ControlStore) -> Place:
+    """Two tables with a log file each at 10, 20 and 30."""
+    made = new_place(shared)
+    tables = [made.create(name, SCHEMA) for name in "ab"]
+    term = acquire(made.store, made.main, owner="me", seconds=60)
+    for prev, epoch in ((0, 10), (10, 20), (20, 30)):
+        attempt = open_attempt(made.store, made.main, term.term, made.pipeline)
+        files = [
+            StagedFile(t.id, attempt.id, "log", f"{attempt.directory}/{t.name}", 1, 1)
+            for t in tables
+        ]
+        commit = EpochCommit(made.main, term.term, Epoch(prev), Epoch(epoch), (attempt.id,), files)
+        commit_epoch(made.store, commit, failpoint=unarmed, name="tick")
+    return made
+
+
+def tables(place: Place) -> list[Relation]:
+    return [place.relation(name) for name in "ab"]
+
+
+def pins(place: Place, name: str) -> list[int]:
+    rows = place.store.query("select_pins", relation=place.relation(name).id)
+    return [row["epoch"] for row in rows]
+
+
+def test_the_newest_epoch_of_several_tables(place: Place) -> None:
+    with pinned(place.store, tables(place), main_graph=place.main) as held:
+        assert held.epoch == 30
+        assert [len(held.contents[t.id].logs) for t in tables(place)] == [3, 3]
+        assert pins(place, "a") == pins(place, "b") == [30]
+    assert pins(place, "a") == pins(place, "b") == []
+
+
+def test_an_epoch_that_one_of_them_has_lost_is_held_for_none(place: Place) -> None:
+    gone = place.relation("b")
+    place.store.execute("set_log_start", relation=gone.id, epoch=20)
+    with (
+        pytest.raises(EpochGone, match="b cannot be read as of epoch 20"),
+        pinned(place.store, tables(place), main_graph=place.main, as_of=Epoch(20)),
+    ):
+        raise AssertionError("never held")
+    assert pins(place, "a") == []
+
+
+def test_a_reader_that_fails_lets_go(place: Place) -> None:
+    with (
+        pytest.raises(ZeroDivisionError),
+        pinned(place.store, tables(place), main_graph=place.main, as_of=Epoch(10)),
+    ):
+        assert pins(place, "a") == [10]
+        raise ZeroDivisionError
+    assert pins(place, "a") == []
+
+
+def test_a_living_reader_renews(place: Place) -> None:
+    renewed: list[str] = []
+    with pinned(
+        place.store, tables(place), main_graph=place.main, seconds=0.2, failpoint=renewed.append
+    ):
+        until(lambda: renewed.count("pin.after_renew") >= 6)
+        assert pins(place, "a") == [30], "three times as long as it was taken for"
+
+
+def test_a_reader_that_is_gone_holds_nothing_for_long(place: Place) -> None:
+    """One that was away for too long is told that what it read may be wrong."""
+
+    def sleep_at(name: str) -> None:
+        if name == "pin.before_renew":
+            until(lambda: pins(place, "a") == [])
+
+    with (
+        pytest.raises(PinLost, match="read again"),
+        pinned(place.store, tables(place), main_graph=place.main, seconds=0.1, failpoint=sleep_at),
+    ):
+        until(lambda: pins(place, "a") == [])
+        place.store.execute("delete_expired_pins", pipeline=place.pipeline)
