@@ -31,6 +31,7 @@ def remote(spark_session: SparkSession, spark_remote: str, monkeypatch: pytest.M
     """Runs share the session whose end the fixture sees to."""
     monkeypatch.setenv("TIDEGATE_SPARK_REMOTE", spark_remote)
     monkeypatch.setenv("TIDEGATE_SPARK_CONF", json.dumps(SMALL))
+    monkeypatch.setenv("TIDEGATE_RETENTION_SECONDS", "0")
 
 
 def tuples(rows: pa.Table, key: str) -> list[tuple[object, ...]]:
