@@ -1,4 +1,4 @@
-"""A pipeline whose lake is a bucket: filled, followed, folded, collected, equal to its source."""
+"""A pipeline whose lake is a bucket: filled, followed, folded, cleared, equal to its source."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -46,7 +46,9 @@ def pipeline(
     postgres: RunningPostgres, settings: Settings, remote: str, tmp_path: Path
 ) -> Iterator[TestPipeline]:
     with new_pipeline(postgres, settings, remote, tmp_path, rows=600) as made:
-        yield replace(made, settings=replace(made.settings, lake=settings.lake))
+        yield replace(
+            made, settings=replace(made.settings, lake=settings.lake, retention_seconds=0.0)
+        )
 
 
 def test_from_source_to_bucket(pipeline: TestPipeline, s3: LocalS3) -> None:
@@ -62,6 +64,9 @@ def test_from_source_to_bucket(pipeline: TestPipeline, s3: LocalS3) -> None:
             with pipeline.source() as source:
                 source.execute(b"INSERT INTO orders (id, quantity) VALUES (9001, 1)")
             running.flush(deployment, PIPELINE)
+            assert_same(deployment, pipeline)
+            maintenance.fold(deployment, PIPELINE, owner="test")
+            assert maintenance.vacuum(deployment, PIPELINE) >= 1
             assert_same(deployment, pipeline)
         check_collection(deployment, s3)
         assert not [f.problem for f in lake_findings(deployment) if f.problem is not None]
