@@ -2,7 +2,7 @@
 
     TIDEGATE_HOME          all that a deployment keeps on this machine
     TIDEGATE_CONTROL_DSN   the control store, when it is not the embedded Postgres
-    TIDEGATE_LAKE          where table files live: a folder, or s3://bucket/prefix with TIDEGATE_S3_*
+    TIDEGATE_LAKE          where table files live: a folder, or s3://… with TIDEGATE_S3_*
     TIDEGATE_SECRET_<N>    the value of `SECRET n` in a definition; …_FILE names a file holding it
 
 Each field of `Settings` names its variable and default. A wrong value is refused by name.
