@@ -41,7 +41,7 @@ def probe_spark(lake: Lake, spark: SparkSession) -> str:
                 "wrote over a version that another writer had committed",
                 "let no Spark setting choose another LogStore for Delta",
             )
-    return "write, list, put if absent, delete"
+    return "write, list, delete; a commit made meanwhile is kept"
 
 
 class CommitFirst:

@@ -15,7 +15,7 @@ Batches = Iterator[pa.RecordBatch]
 
 
 def test_a_folder_passes_and_keeps_nothing(spark: SparkSession, lake: Lake) -> None:
-    assert "put if absent" in probe_spark(lake, spark)
+    assert "is kept" in probe_spark(lake, spark)
     assert list(Path(lake.root).iterdir()) == []
 
 
