@@ -40,7 +40,7 @@ def backfill_table(
     pages = SparkPages(
         deployment.spark(),
         source,
-        deployment.lake.root,
+        deployment.lake,
         table_plan.external_schema,
         table_plan.external_table,
         [(c.name, str(c.type)) for c in relation.schema.columns],

@@ -98,8 +98,8 @@ def _parser() -> argparse.ArgumentParser:
         help="barrier_interval=500ms, checkpoint_frequency=4, or =default",
     )
 
-    read = word("read", _read, "print a table or view as of an epoch")
-    read.add_argument("relation")
+    read = word("read", _read, "print tables and views, all as of one epoch")
+    read.add_argument("relations", nargs="+", metavar="relation")
     read.add_argument("--as-of", help="an epoch's number or an ISO time (default: the newest)")
     read.add_argument("--limit", type=int, default=20, help="rows to print (default 20)")
     read.add_argument("--format", choices=["table", "csv", "json"], default="table")
@@ -194,7 +194,7 @@ def _read(arguments: argparse.Namespace, settings: Settings) -> int:
 
     return read(
         settings,
-        arguments.relation,
+        arguments.relations,
         as_of=arguments.as_of,
         limit=arguments.limit,
         form=arguments.format,

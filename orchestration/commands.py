@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Sequence
 
+import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
@@ -106,24 +107,36 @@ def flush(settings: Settings, pipeline: str) -> int:
     return 0
 
 
-def read(settings: Settings, relation: str, *, as_of: str | None, limit: int, form: str) -> int:
-    epoch = reading.parse_as_of(as_of) if as_of else None
-    with open_deployment(settings) as deployment:
-        frame = reading.read(deployment, relation, as_of=epoch)
-        rows = frame.limit(limit).toArrow()
-        if form == "json":
-            for row in rows.to_pylist():
-                print(json.dumps(row, default=str))
-        elif form == "csv":
-            out = csv.writer(sys.stdout)
-            out.writerow(rows.column_names)
-            out.writerows(row.values() for row in rows.to_pylist())
-        else:
-            table = Table(*rows.column_names)
-            for row in rows.to_pylist():
-                table.add_row(*("" if v is None else str(v) for v in row.values()))
-            Console().print(table)
+def read(
+    settings: Settings, relations: Sequence[str], *, as_of: str | None, limit: int, form: str
+) -> int:
+    if form == "csv" and len(relations) > 1:
+        raise ConfigError("csv has one header: name one table or view, or use --format json")
+    with (
+        open_deployment(settings) as deployment,
+        reading.held(deployment, relations, as_of=as_of) as held,
+    ):
+        for name, frame in held.frames.items():
+            _show(name, frame.limit(limit).toArrow(), held, form)
     return 0
+
+
+def _show(name: str, rows: pa.Table, held: reading.Held, form: str) -> None:
+    if form == "json":
+        for row in rows.to_pylist():
+            shown = row if len(held.frames) == 1 else {"relation": name, "row": row}
+            print(json.dumps(shown, default=str))
+    elif form == "csv":
+        out = csv.writer(sys.stdout)
+        out.writerow(rows.column_names)
+        out.writerows(row.values() for row in rows.to_pylist())
+    else:
+        table = Table(*rows.column_names)
+        for row in rows.to_pylist():
+            table.add_row(*("" if v is None else str(v) for v in row.values()))
+        console = Console()
+        console.print(f"{name} {held.title}", highlight=False, soft_wrap=True)
+        console.print(table)
 
 
 def _find_plan(deployment: Deployment, name: str) -> tuple[str, str, int, bool]:

@@ -13,6 +13,7 @@ from orchestration.assets.snapshot_backfill import build_snapshot_backfill
 from orchestration.assets.table import build_table
 from orchestration.assets.view import build_view
 from orchestration.deployment import read_pipelines
+from orchestration.io_manager import TidegateIOManager
 from orchestration.jobs import build_backfill_job, build_follow_job, build_stream_job
 from orchestration.opened import DeploymentResource, SparkResource
 from orchestration.sensors.barrier import build_barrier_sensor
@@ -28,6 +29,7 @@ def build_definitions(plans: Mapping[str, PipelinePlan]) -> dg.Definitions:
         *(build_follow_job(view) for view in views),
     ]
     spark = SparkResource()
+    deployment = DeploymentResource(spark=spark)
     return dg.Definitions(
         assets=[
             *(build_cdc_backfill(table) for table in tables),
@@ -37,7 +39,11 @@ def build_definitions(plans: Mapping[str, PipelinePlan]) -> dg.Definitions:
         ],
         jobs=jobs,
         sensors=[build_barrier_sensor(plans, jobs)] if jobs else [],
-        resources={"deployment": DeploymentResource(spark=spark), "spark": spark},
+        resources={
+            "deployment": deployment,
+            "spark": spark,
+            "tidegate": TidegateIOManager(deployment=deployment),
+        },
         executor=dg.in_process_executor,
     )
 

@@ -206,7 +206,7 @@ def _judge(deployment: Deployment, dsn: str, name: str) -> Verdict:
     relation = find_relation(relations_of(deployment.store, PIPELINE), name)
     schema = arrow_schema(relation.schema.columns)
     expected = source_rows(dsn, JUDGED[name], schema)
-    found = reading.read(deployment, name).toArrow().cast(schema)
+    found = reading.rows(deployment, name).cast(schema)
     found = found.sort_by([(key, "ascending") for key in relation.schema.key])
     return Verdict(name, found.num_rows, _same(found, expected))
 

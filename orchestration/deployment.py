@@ -28,6 +28,7 @@ from resources.control_store import ControlStore
 from resources.delta import Delta
 from resources.embedded.postgres import EmbeddedPostgres, RunningPostgres
 from resources.lake import Lake
+from resources.object_store import object_store
 from resources.postgres import PostgresSource
 from resources.settings import SecretStr, Settings
 from resources.spark import close_session, open_session
@@ -141,6 +142,7 @@ def open_deployment(settings: Settings) -> Iterator[Deployment]:
         if settings.failpoint is not None:
             settings.home.mkdir(parents=True, exist_ok=True)
             failpoint = kill_at(settings.failpoint, settings.home / "failpoint")
-        deployment = Deployment(settings, store, Lake(settings.lake), embedded, failpoint)
+        lake = Lake(settings.lake, object_store(settings))
+        deployment = Deployment(settings, store, lake, embedded, failpoint)
         stack.callback(deployment.close_spark)
         yield deployment

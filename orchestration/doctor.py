@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-import pyarrow as pa
 from rich.console import Console
 
 from ops.common.errors import TidegateError
@@ -15,9 +14,16 @@ from orchestration.deployment import Deployment, open_deployment, read_pipelines
 from resources.embedded.jars import ensure_jars
 from resources.embedded.java import find_java
 from resources.errors import ResourceError
+from resources.lake_probe import probe_arrow, probe_delta
 from resources.settings import Settings
+from resources.spark_probe import probe_spark
 
 FREE_BYTES = 2 * 1024**3
+SEVERAL_DRIVERS = (
+    "Spark commits to Delta tables in an object store without put-if-absent, so that two drivers "
+    "could write over each other; run all with `tidegate up`, or name the one Spark Connect "
+    "server that all runs share in TIDEGATE_SPARK_REMOTE"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +56,22 @@ def _findings(settings: Settings) -> Iterator[Finding]:
     try:
         with open_deployment(settings) as deployment:
             yield Finding("control store", None, "embedded" if deployment.embedded else "given")
-            yield _tried("lake can be written", lambda: _probe_lake(deployment))
+            yield from lake_findings(deployment)
             if definitions.problem is None:
                 yield from _sources(deployment)
     except (TidegateError, ResourceError) as error:
         yield Finding("control store", str(error))
+
+
+def lake_findings(deployment: Deployment) -> Iterator[Finding]:
+    """Look at the lake with each of the three that use it."""
+    lake = deployment.lake
+    yield _tried(f"lake {lake.root} by pyarrow", lambda: probe_arrow(lake))
+    yield _tried("lake by delta-rs", lambda: probe_delta(lake))
+    yield _tried("lake by Spark", lambda: probe_spark(lake, deployment.spark()))
+    if not lake.is_local:
+        shared = deployment.settings.spark_remote is not None
+        yield Finding("one Spark driver", None if shared else SEVERAL_DRIVERS)
 
 
 def _sources(deployment: Deployment) -> Iterator[Finding]:
@@ -99,11 +116,3 @@ def _disk(settings: Settings) -> Finding:
     free = shutil.disk_usage(settings.home).free
     problem = None if free >= FREE_BYTES else f"only {free / 1024**3:.1f} GiB free; make room"
     return Finding("disk", problem, f"{free / 1024**3:.0f} GiB free")
-
-
-def _probe_lake(deployment: Deployment) -> str:
-    path = "_doctor/probe.parquet"
-    deployment.lake.write(path, pa.table({"a": [1]}))
-    assert deployment.lake.list("_doctor") == [path]
-    deployment.lake.delete(path)
-    return deployment.lake.root

@@ -22,6 +22,11 @@ BARRIER_SENSOR = "barriers"
 _OWNER = "run:"
 
 
+def epoch_tag(pipeline: str) -> str:
+    """Return the tag of a run that reads `pipeline` through the IO manager: at which epoch."""
+    return f"tidegate/epoch/{pipeline}"
+
+
 def relation_key(relation: TablePlan | ViewPlan) -> dg.AssetKey:
     return dg.AssetKey([relation.pipeline, relation.name])
 

@@ -5,10 +5,10 @@ the embedded Postgres would otherwise be started and stopped every five seconds.
 """
 
 import threading
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from multiprocessing.util import Finalize
-from typing import Any
+from typing import Any, TypeVar
 
 import dagster as dg
 from dagster_pyspark import LazyPySparkResource
@@ -18,6 +18,8 @@ from orchestration.deployment import Deployment, open_deployment
 from orchestration.keys import GRAPH_TAG, TERM_TAG, run_owner
 from resources.settings import Settings, load_settings
 from resources.spark import close_session, is_connect, new_session, open_session
+
+T = TypeVar("T")
 
 
 class SparkResource(LazyPySparkResource):
@@ -46,7 +48,7 @@ class DeploymentResource(dg.ConfigurableResource):
 
     def open(self) -> Deployment:
         """Return the deployment of this process; the first call opens it."""
-        return _processes.deployment(load_settings())
+        return opened_deployment(load_settings())
 
     def of_run(
         self, context: dg.OpExecutionContext | dg.AssetExecutionContext, graph: str
@@ -88,6 +90,10 @@ class _Opened:
                 self._deployments[key] = self._stack.enter_context(open_deployment(settings))
             return self._deployments[key]
 
+    def keep(self, context: AbstractContextManager[T]) -> T:
+        with self._lock:
+            return self._stack.enter_context(context)
+
     def close(self) -> None:
         with self._lock:
             self._deployments.clear()
@@ -95,6 +101,16 @@ class _Opened:
 
 
 _processes = _Opened()
+
+
+def opened_deployment(settings: Settings) -> Deployment:
+    """Return the deployment of this process; the first call opens it."""
+    return _processes.deployment(settings)
+
+
+def keep_open(context: AbstractContextManager[T]) -> T:
+    """Enter a context that ends with the process, or with `close_opened`."""
+    return _processes.keep(context)
 
 
 def close_opened() -> None:

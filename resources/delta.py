@@ -40,13 +40,14 @@ class Delta:
             Schema.from_arrow(schema),
             actions,
             mode="error",
+            storage_options=self._lake.delta_options(),
             commit_properties=CommitProperties(custom_metadata={"userMetadata": stamp}),
         )
 
     def latest(self, path: str) -> tuple[int, str | None] | None:
         """Return the newest version and its stamp, or None where there is no table."""
         try:
-            table = DeltaTable(self._lake.uri(path), without_files=True)
+            table = self._open(path)
         except TableNotFoundError:
             return None
         newest = table.history(1)[0]
@@ -54,7 +55,7 @@ class Delta:
 
     def named_by(self, path: str, version: int) -> set[str]:
         """Return the data files of a version, relative to the lake."""
-        table = DeltaTable(self._lake.uri(path), version=version)
+        table = self._open(path, version)
         named = pa.table(table.get_add_actions()).column("path").to_pylist()
         return {f"{path}/{unquote(name)}" for name in named}
 
@@ -63,9 +64,9 @@ class Delta:
 
         What no version ever named, a writer may still be about to: it must be a day old.
         """
-        oldest = DeltaTable(self._lake.uri(path), version=min(versions))
+        oldest = self._open(path, min(versions))
         gone = oldest.vacuum(retention_hours=0, dry_run=True, enforce_retention_duration=False)
-        stray = DeltaTable(self._lake.uri(path)).vacuum(
+        stray = self._open(path).vacuum(
             retention_hours=STRAY_HOURS,
             dry_run=True,
             enforce_retention_duration=False,
@@ -76,8 +77,26 @@ class Delta:
 
     def find(self, path: str, stamp: str) -> int | None:
         """Return the newest version that carries `stamp`."""
-        table = DeltaTable(self._lake.uri(path), without_files=True)
+        table = self._open(path)
         for entry in table.history(HISTORY):
             if entry.get("userMetadata") == stamp:
                 return int(entry["version"])
         return None
+
+    def settle(self, path: str, *, after: int, upto: int) -> None:
+        """Make the versions in (after, upto] outlive a power cut; Spark does not."""
+        if not self._lake.is_local:
+            return
+        log, live = f"{path}/_delta_log", set()
+        for version in range(after + 1, upto + 1):
+            for line in self._lake.read_text(f"{log}/{version:020}.json").splitlines():
+                match json.loads(line):
+                    case {"add": {"path": str(file)}}:
+                        live.add(f"{path}/{unquote(file)}")
+                    case {"remove": {"path": str(file)}}:
+                        live.discard(f"{path}/{unquote(file)}")
+        self._lake.settle([*live, *self._lake.list(log)])
+
+    def _open(self, path: str, version: int | None = None) -> DeltaTable:
+        options = self._lake.delta_options()
+        return DeltaTable(self._lake.uri(path), version=version, storage_options=options)

@@ -1,38 +1,78 @@
-"""The lake: Parquet files and Delta tables under one root, local or any URI pyarrow understands.
+"""The lake: Parquet files and Delta tables under one root, a folder or a bucket's prefix.
 
 Only what an object store can do: write whole files, list, delete. No rename, no append.
 """
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
+from resources.object_store import S3
+
 
 class Lake:
-    """`root` is a path or a URI."""
+    """`root` is a folder, or s3://bucket/prefix with the `store` it is in. It can be pickled."""
 
-    def __init__(self, root: str) -> None:
-        self.root = root.rstrip("/")
-        if "://" in self.root:
-            self._files, self._base = fs.FileSystem.from_uri(self.root)
+    def __init__(self, root: str, store: S3 | None = None) -> None:
+        self._store = store
+        self._files: fs.FileSystem
+        if store is not None:
+            self.root = root.rstrip("/")
+            self._base = self.root.removeprefix("s3://")
+            self._files = store.file_system()
         else:
-            self.root = os.path.abspath(self.root)
-            self._files, self._base = fs.LocalFileSystem(), self.root
+            self.root = self._base = os.path.abspath(root)
+            self._files = fs.LocalFileSystem()
 
     def __repr__(self) -> str:
         return f"Lake({self.root!r})"
 
+    def __reduce__(self) -> tuple[type["Lake"], tuple[str, S3 | None]]:
+        return Lake, (self.root, self._store)
+
+    @property
+    def is_local(self) -> bool:
+        return self._store is None
+
     def uri(self, path: str) -> str:
-        """Return where Spark finds `path`."""
-        return f"{self.root}/{path}"
+        """Return where Spark and delta-rs find `path`."""
+        return f"{self.root if self.is_local else 's3a://' + self._base}/{path}"
+
+    def delta_options(self) -> dict[str, str] | None:
+        """Return what delta-rs must know to open what is here."""
+        return None if self._store is None else self._store.delta_options()
 
     def write(self, path: str, table: Any) -> int:
-        """Write an Arrow table as one Parquet file and return its size in bytes."""
+        """Write an Arrow table as one Parquet file that outlives the host; return its bytes."""
         assert isinstance(table, pa.Table)
-        return write_parquet(self._files, f"{self._base}/{path}", table)
+        full = f"{self._base}/{path}"
+        if self.is_local:
+            os.makedirs(os.path.dirname(full), exist_ok=True)
+        with self._files.open_output_stream(full) as sink:
+            pq.write_table(table, sink, compression="zstd", compression_level=1)
+            size = int(sink.tell())
+        self.settle([path])
+        return size
+
+    def settle(self, paths: Sequence[str]) -> None:
+        """Make files outlive a power cut, whoever wrote them: a commit that names them will."""
+        if not self.is_local:
+            # An object store has answered only when it holds the object for good.
+            return
+        folders = set()
+        for path in paths:
+            full = f"{self._base}/{path}"
+            _fsync(full)
+            while len(full) > len(self._base):
+                full = os.path.dirname(full)
+                folders.add(full)
+        # A new file, and each new folder above it, is an entry of the folder that holds it.
+        for folder in sorted(folders, key=len, reverse=True):
+            _fsync(folder)
 
     def list(self, directory: str) -> list[str]:
         """Return the paths of all files below `directory`; none if there is no such folder."""
@@ -48,31 +88,50 @@ class Lake:
         with self._files.open_input_file(full) as source:
             return pq.ParquetFile(source).metadata.num_rows, source.size()
 
+    def read_text(self, path: str) -> str:
+        with self._files.open_input_file(f"{self._base}/{path}") as source:
+            return bytes(source.read()).decode()
+
     def delete(self, path: str) -> None:
-        """Delete a file; one that is gone already is no error. Empty local folders go with it."""
+        """Delete a file; one that is gone already is no error. Its folder goes once it is empty."""
         full = f"{self._base}/{path}"
-        if self._files.get_file_info(full).type == fs.FileType.NotFound:
+        if self._is_gone(full):
             return
         self._files.delete_file(full)
-        if isinstance(self._files, fs.LocalFileSystem):
+        if self.is_local:
             _remove_empty_folder(os.path.dirname(full))
+        else:
+            self._remove_markers(os.path.dirname(path))
+
+    def delete_folder(self, directory: str) -> None:
+        """Delete all that is below `directory`, which is the caller's alone; and that too."""
+        full = f"{self._base}/{directory}"
+        if not self._is_gone(full):
+            self._files.delete_dir(full)
+        if self.is_local:
+            _remove_empty_folder(os.path.dirname(full))
+        else:
+            self._remove_markers(os.path.dirname(directory))
+
+    def _remove_markers(self, folder: str) -> None:
+        """Delete the empty objects that pyarrow puts in the place of a folder's last file."""
+        while folder:
+            full = f"{self._base}/{folder}"
+            if self._is_gone(full) or self._files.get_file_info(fs.FileSelector(full)):
+                return
+            self._files.delete_dir(full)
+            folder = os.path.dirname(folder)
+
+    def _is_gone(self, full: str) -> bool:
+        return bool(self._files.get_file_info(full).type == fs.FileType.NotFound)
 
 
-def write_parquet(files: fs.FileSystem, path: str, table: pa.Table) -> int:
-    """Write one Parquet file so that it outlives the host; shipped to Spark tasks as it is."""
-    local = isinstance(files, fs.LocalFileSystem)
-    if local:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-    with files.open_output_stream(path) as sink:
-        pq.write_table(table, sink, compression="zstd", compression_level=1)
-    if local:
-        # A committed epoch names this file: it must survive a power cut as the commit does.
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-    return int(files.get_file_info(path).size)
+def _fsync(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _remove_empty_folder(folder: str) -> None:

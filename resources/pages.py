@@ -11,11 +11,10 @@ from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import fs
 from pyspark.sql import SparkSession
 
 from resources.errors import ConfigError
-from resources.lake import write_parquet
+from resources.lake import Lake
 from resources.postgres_link import Link, SourceUnreachable
 from resources.postgres_page import page_dsn, page_query, read_page
 
@@ -35,7 +34,7 @@ class SparkPages:
 
     spark: SparkSession
     link: Link
-    lake_root: str
+    lake: Lake
     schema: str
     table: str
     columns: Sequence[tuple[str, str]]
@@ -52,9 +51,7 @@ class SparkPages:
             upper_exclusive=upper,
             limit=limit,
         )
-        task = PageTask(
-            page_dsn(self.link), query, list(self.columns), self.key, f"{self.lake_root}/{path}"
-        )
+        task = PageTask(page_dsn(self.link), query, list(self.columns), self.key, self.lake, path)
         frame = self.spark.range(0, 1, numPartitions=1).mapInArrow(task, RESULT)
         row = frame.toArrow().to_pylist()[0]
         if row["error"] is not None:
@@ -67,13 +64,19 @@ class PageRefused(ConfigError):
 
 
 class PageTask:
-    """What a Spark task runs. It holds the password, so it never shows itself."""
+    """What a Spark task runs. It holds passwords, so it never shows itself."""
 
     def __init__(
-        self, dsn: str, query: str, columns: list[tuple[str, str]], key: str, target: str
+        self,
+        dsn: str,
+        query: str,
+        columns: list[tuple[str, str]],
+        key: str,
+        lake: Lake,
+        path: str,
     ) -> None:
         self._dsn, self._query, self._columns = dsn, query, columns
-        self._key, self._target = key, target
+        self._key, self._lake, self._path = key, lake, path
 
     def __repr__(self) -> str:
         return f"PageTask({self._query!r})"
@@ -92,8 +95,7 @@ class PageTask:
             return {"rows": 0, "bytes": 0, "seconds": 0.0, "error": str(error), "passing": passing}
         size, last = 0, None
         if page.num_rows:
-            files, path = _file_system(self._target)
-            size = write_parquet(files, path, page)
+            size = self._lake.write(self._path, page)
             last = pc.max(page.column(self._key)).as_py()
         seconds = time.monotonic() - started
         return {"rows": page.num_rows, "bytes": size, "last_key": last, "seconds": seconds}
@@ -109,10 +111,3 @@ _RESULT = pa.schema(
         ("passing", pa.bool_()),
     ]
 )
-
-
-def _file_system(target: str) -> tuple[fs.FileSystem, str]:
-    if "://" in target:
-        found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(target)
-        return found
-    return fs.LocalFileSystem(), target

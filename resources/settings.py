@@ -2,7 +2,7 @@
 
     TIDEGATE_HOME          all that a deployment keeps on this machine
     TIDEGATE_CONTROL_DSN   the control store, when it is not the embedded Postgres
-    TIDEGATE_LAKE          where table files live
+    TIDEGATE_LAKE          where table files live: a folder, or s3://… with TIDEGATE_S3_*
     TIDEGATE_SECRET_<N>    the value of `SECRET n` in a definition; …_FILE names a file holding it
 
 Each field of `Settings` names its variable and default. A wrong value is refused by name.
@@ -10,42 +10,20 @@ Each field of `Settings` names its variable and default. A wrong value is refuse
 
 import json
 import os
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TypeVar
 
+from resources import setting_values as values
 from resources.errors import BadSetting, MissingSecret
+from resources.setting_values import SecretStr as SecretStr
 
 T = TypeVar("T")
 
 SECRET_PREFIX = "TIDEGATE_SECRET_"
 # Left in the environment by PySpark once a Connect session was opened; a child must not inherit it.
 SPARK_LEFTOVERS = ("SPARK_REMOTE", "SPARK_LOCAL_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
-
-
-class SecretStr:
-    """Text that shows itself only when asked by name."""
-
-    __slots__ = ("_value",)
-
-    def __init__(self, value: str) -> None:
-        self._value = value
-
-    def reveal(self) -> str:
-        return self._value
-
-    def __repr__(self) -> str:
-        return "SecretStr('***')"
-
-    __str__ = __repr__
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, SecretStr) and other._value == self._value
-
-    def __hash__(self) -> int:
-        return hash(("SecretStr", self._value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +40,31 @@ class Settings:
     """TIDEGATE_CACHE, default `.cache/` in the project: what can be fetched again (jars)."""
 
     lake: str
-    """TIDEGATE_LAKE, default `lake/` in the home: a folder or a URI Spark can write to."""
+    """TIDEGATE_LAKE, default `lake/` in the home: a folder, file:///folder or s3://bucket/prefix."""
 
     pipelines: Path
     """TIDEGATE_PIPELINES, default `sql/pipelines/`: the folder of .sql definitions."""
+
+    s3_endpoint: str | None = None
+    """TIDEGATE_S3_ENDPOINT: of an object store that is not Amazon's, `https://host:port`."""
+
+    s3_region: str | None = None
+    """TIDEGATE_S3_REGION: of the lake's bucket; AWS_REGION and us-east-1 stand in for it."""
+
+    s3_access_key: SecretStr | None = None
+    """TIDEGATE_S3_ACCESS_KEY: without one, whatever the machine has (AWS_*, its role) is used."""
+
+    s3_secret_key: SecretStr | None = None
+    """TIDEGATE_S3_SECRET_KEY: of the access key."""
+
+    s3_session_token: SecretStr | None = None
+    """TIDEGATE_S3_SESSION_TOKEN: where the keys are temporary ones."""
+
+    s3_path_style: bool = False
+    """TIDEGATE_S3_PATH_STYLE: `true` for a store that has no host name per bucket."""
+
+    s3_allow_http: bool = False
+    """TIDEGATE_S3_ALLOW_HTTP: `true` to talk to an http:// endpoint, unencrypted."""
 
     control_dsn: SecretStr | None = None
     """TIDEGATE_CONTROL_DSN: conninfo of the control store; empty means the embedded Postgres."""
@@ -154,7 +153,7 @@ class Settings:
 
     def with_remote(self, url: SecretStr) -> "Settings":
         """Return a copy that uses the Spark Connect server at `url`, which may carry a token."""
-        remote, token = _split_token(url.reveal())
+        remote, token = values.split_token(url.reveal())
         return replace(self, spark_remote=remote, spark_token=token)
 
     def child_environ(self) -> dict[str, str]:
@@ -183,6 +182,13 @@ VARIABLES: Mapping[str, str] = {
         "cache",
         "lake",
         "pipelines",
+        "s3_endpoint",
+        "s3_region",
+        "s3_access_key",
+        "s3_secret_key",
+        "s3_session_token",
+        "s3_path_style",
+        "s3_allow_http",
         "control_dsn",
         "spark_remote",
         "spark_master",
@@ -208,35 +214,44 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
     root = project_root()
     home = _read(env, "home", lambda v: _folder(v, root), root / ".tidegate")
     no_remote: tuple[str | None, SecretStr | None] = (None, None)
-    remote, token = _read(env, "spark_remote", _remote, no_remote)
+    remote, token = _read(env, "spark_remote", values.remote, no_remote)
     secrets, files = _secrets(env)
     java_home = env.get("JAVA_HOME", "").strip()
-    return Settings(
+    settings = Settings(
         root=root,
         home=home,
         cache=_read(env, "cache", lambda v: _folder(v, root), _default_cache(root, home)),
         lake=_read(env, "lake", lambda v: _lake(v, root), str(home / "lake")),
         pipelines=_read(env, "pipelines", lambda v: _folder(v, root), root / "sql" / "pipelines"),
-        control_dsn=_read(env, "control_dsn", _dsn, None),
+        s3_endpoint=_read(env, "s3_endpoint", values.endpoint, None),
+        s3_region=_read(env, "s3_region", str, None),
+        s3_access_key=_read(env, "s3_access_key", SecretStr, None),
+        s3_secret_key=_read(env, "s3_secret_key", SecretStr, None),
+        s3_session_token=_read(env, "s3_session_token", SecretStr, None),
+        s3_path_style=_read(env, "s3_path_style", values.switch, False),
+        s3_allow_http=_read(env, "s3_allow_http", values.switch, False),
+        control_dsn=_read(env, "control_dsn", values.dsn, None),
         spark_remote=remote,
         spark_token=token,
         spark_master=_read(env, "spark_master", str, "local[*]"),
-        spark_driver_memory=_read(env, "spark_driver_memory", _memory, "2g"),
-        spark_conf=_read(env, "spark_conf", _conf, {}),
+        spark_driver_memory=_read(env, "spark_driver_memory", values.memory, "2g"),
+        spark_conf=_read(env, "spark_conf", values.conf, {}),
         java_home=Path(java_home) if java_home else None,
         search_path=env.get("PATH", os.defpath),
         ivy_settings=_read(env, "ivy_settings", lambda v: _folder(v, root), None),
-        barrier_interval_ms=_read(env, "barrier_interval_ms", _whole(100), 1000),
-        checkpoint_frequency=_read(env, "checkpoint_frequency", _whole(1), 1),
-        lease_seconds=_read(env, "lease_seconds", _seconds(1), 30.0),
-        linger_seconds=_read(env, "linger_seconds", _seconds(0), 10.0),
-        fold_interval_seconds=_read(env, "fold_interval_seconds", _seconds(0), 60.0),
-        retention_seconds=_read(env, "retention_seconds", _seconds(0), 3600.0),
-        idle_commit_seconds=_read(env, "idle_commit_seconds", _seconds(0), 30.0),
+        barrier_interval_ms=_read(env, "barrier_interval_ms", values.whole(100), 1000),
+        checkpoint_frequency=_read(env, "checkpoint_frequency", values.whole(1), 1),
+        lease_seconds=_read(env, "lease_seconds", values.seconds(1), 30.0),
+        linger_seconds=_read(env, "linger_seconds", values.seconds(0), 10.0),
+        fold_interval_seconds=_read(env, "fold_interval_seconds", values.seconds(0), 60.0),
+        retention_seconds=_read(env, "retention_seconds", values.seconds(0), 3600.0),
+        idle_commit_seconds=_read(env, "idle_commit_seconds", values.seconds(0), 30.0),
         failpoint=_read(env, "failpoint", str, None),
         secrets=secrets,
         secret_files=files,
     )
+    _require_whole_s3(settings)
+    return settings
 
 
 def export(variables: Mapping[str, str]) -> None:
@@ -275,69 +290,29 @@ def _folder(value: str, root: Path) -> Path:
 
 
 def _lake(value: str, root: Path) -> str:
-    return value.rstrip("/") if "://" in value else str(_folder(value, root))
+    scheme, found, rest = value.partition("://")
+    if not found:
+        return str(_folder(value, root))
+    if scheme == "file" and rest.startswith("/"):
+        return rest.rstrip("/")
+    if scheme not in ("s3", "s3a") or not rest.strip("/"):
+        raise ValueError("must be a folder, file:///folder or s3://bucket/prefix")
+    return f"s3://{rest.rstrip('/')}"
+
+
+def _require_whole_s3(settings: Settings) -> None:
+    if (settings.s3_access_key is None) != (settings.s3_secret_key is None):
+        missing = "s3_secret_key" if settings.s3_secret_key is None else "s3_access_key"
+        raise BadSetting(VARIABLES[missing], "is missing: a key needs its secret")
+    plain = settings.s3_endpoint is not None and settings.s3_endpoint.startswith("http://")
+    if plain and not settings.s3_allow_http:
+        raise BadSetting(
+            VARIABLES["s3_endpoint"], "is not encrypted; set TIDEGATE_S3_ALLOW_HTTP=true if it may"
+        )
 
 
 def _default_cache(root: Path, home: Path) -> Path:
     return root / ".cache" if os.access(root, os.W_OK) else home / "cache"
-
-
-def _dsn(value: str) -> SecretStr:
-    if "://" not in value and "=" not in value:
-        raise ValueError("is no Postgres conninfo; write postgresql://user:password@host/database")
-    return SecretStr(value)
-
-
-def _remote(value: str) -> tuple[str | None, SecretStr | None]:
-    if not value.startswith("sc://"):
-        raise ValueError("must be a Spark Connect URL, sc://host:port")
-    return _split_token(value)
-
-
-def _split_token(url: str) -> tuple[str, SecretStr | None]:
-    address, _, parameters = url.partition("/;")
-    kept = [p for p in parameters.split(";") if p and not p.startswith("token=")]
-    tokens = [p.removeprefix("token=") for p in parameters.split(";") if p.startswith("token=")]
-    shown = address + ("/;" + ";".join(kept) if kept else "")
-    return shown, SecretStr(tokens[0]) if tokens else None
-
-
-def _memory(value: str) -> str:
-    if not re.fullmatch(r"[1-9][0-9]*[kmgt]", value.lower()):
-        raise ValueError(f"must be a size such as 2g or 512m, not {value!r}")
-    return value.lower()
-
-
-def _conf(value: str) -> dict[str, str]:
-    try:
-        conf = json.loads(value)
-    except ValueError:
-        conf = None
-    if not isinstance(conf, dict) or not all(isinstance(v, str) for v in conf.values()):
-        raise ValueError('must be a JSON object of texts, {"spark.some.key": "value"}')
-    return conf
-
-
-def _whole(least: int) -> Callable[[str], int]:
-    def parse(value: str) -> int:
-        if not re.fullmatch(r"[0-9]+", value) or int(value) < least:
-            raise ValueError(f"must be a whole number of at least {least}, not {value!r}")
-        return int(value)
-
-    return parse
-
-
-def _seconds(least: float) -> Callable[[str], float]:
-    def parse(value: str) -> float:
-        try:
-            seconds = float(value)
-        except ValueError:
-            seconds = float("nan")
-        if not seconds >= least:
-            raise ValueError(f"must be seconds, at least {least:g}, not {value!r}")
-        return seconds
-
-    return parse
 
 
 def _secrets(env: Mapping[str, str]) -> tuple[dict[str, SecretStr], dict[str, Path]]:

@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 
 from resources.embedded.jars import ensure_jars
 from resources.embedded.java import Java, find_java
+from resources.object_store import object_store
 from resources.settings import Settings, export
 
 SESSION_CONF = {
@@ -83,6 +84,7 @@ def server_conf(settings: Settings, java: Java, *, log_name: str) -> dict[str, s
         made.mkdir(parents=True, exist_ok=True)
     log4j = folder / f"{log_name}.log4j2.properties"
     log4j.write_text(LOG4J.format(file=settings.logs / f"{log_name}.log"))
+    store = object_store(settings)
     jars = [str(jar) for jar in ensure_jars(settings, java)]
     if settings.spark_master.startswith("local"):
         # On the class path they are used where they lie; as `spark.jars` every session copies them.
@@ -92,6 +94,7 @@ def server_conf(settings: Settings, java: Java, *, log_name: str) -> dict[str, s
     return {
         **STATIC_CONF,
         **SESSION_CONF,
+        **(store.spark_conf() if store else {}),
         **where,
         "spark.driver.extraJavaOptions": " ".join(java_options(folder, log4j)),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
@@ -116,8 +119,10 @@ def prepare_process(settings: Settings) -> None:
         if settings.spark_token is not None:
             export({"SPARK_CONNECT_AUTHENTICATE_TOKEN": settings.spark_token.reveal()})
         return
+    store = object_store(settings)
     export(
         {
+            **(store.variables() if store else {}),
             "JAVA_HOME": str(find_java(settings).home),
             "PYSPARK_PYTHON": sys.executable,
             "PYSPARK_DRIVER_PYTHON": sys.executable,

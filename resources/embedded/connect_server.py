@@ -19,6 +19,7 @@ from resources.embedded.java import find_java
 from resources.embedded.loopback import answers, free_port
 from resources.embedded.signals import end_on_terminate, finish_first
 from resources.errors import ServerNotReady
+from resources.object_store import object_store
 from resources.settings import SecretStr, Settings
 from resources.spark import server_conf
 
@@ -136,8 +137,10 @@ def _command(settings: Settings, port: int) -> list[str]:
 
 
 def _environ(settings: Settings, token: str) -> dict[str, str]:
+    store = object_store(settings)
     return {
         **settings.child_environ(),
+        **(store.variables() if store else {}),
         "JAVA_HOME": str(find_java(settings).home),
         "SPARK_HOME": str(spark_home()),
         "SPARK_LOCAL_IP": "127.0.0.1",

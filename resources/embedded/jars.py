@@ -1,7 +1,7 @@
 """Spark's extra jars: fetched once by the Ivy that PySpark ships, checked against hashes kept here.
 
 Asking Spark for the package itself would drag in 33 jars PySpark already has; these are the ones
-it has not. To move to another release: change the table, run with the old hashes, and the refusal
+it has not. To move to another release: change `jar_table`, run with the old hashes, and the refusal
 names the new ones to compare with the publisher's.
 """
 
@@ -10,84 +10,34 @@ import hashlib
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+from resources.embedded.jar_table import DELTA, S3, Jar
 from resources.embedded.java import Java
 from resources.embedded.truststore import write_truststore
 from resources.errors import SetupFailed
+from resources.object_store import object_store
 from resources.settings import Settings
 
 
-@dataclass(frozen=True, slots=True)
-class Jar:
-    group: str
-    name: str
-    version: str
-    sha256: str
-
-    @property
-    def file(self) -> str:
-        return f"{self.name}-{self.version}.jar"
-
-
-DELTA, UNITY = ("io.delta", "4.4.0"), ("io.unitycatalog", "0.6.0")
-JARS = tuple(
-    Jar(group, name, version, sha256)
-    for (group, version), name, sha256 in (
-        (
-            DELTA,
-            "delta-spark_4.2_2.13",
-            "27d4fd8b1f879535c573ed1c718177d6a27f24d3e626ba02e216369725721ead",
-        ),
-        (
-            DELTA,
-            "delta-storage",
-            "c46735481fa8e326b0957be02b4420cbcab4b325bb08009b7f2045a95133f1cc",
-        ),
-        (
-            DELTA,
-            "delta-kernel-api",
-            "ee9b5a14ac3b7efdff4d61a58478fe8eb0e5a3fbca43889dca7290795fe79a11",
-        ),
-        (
-            DELTA,
-            "delta-kernel-defaults",
-            "225c975199e4718b38ee5b7e6da7f19e9585024262b2cec2656b32151a856b0b",
-        ),
-        (
-            DELTA,
-            "delta-kernel-unitycatalog",
-            "cea22dfb4ac562b3cd27bf652697750e8336009d73fb06631363aaaad5345ffa",
-        ),
-        (
-            UNITY,
-            "unitycatalog-client",
-            "48257499a86b801a3e2372cec55ac226ca1c1c7eabe5c118e7302f29a1fdbc19",
-        ),
-        (
-            UNITY,
-            "unitycatalog-hadoop",
-            "c47b63c961c87102b9e1d63809a0915ba4c86b7652f57c8d39ca3a05b441a150",
-        ),
-    )
-)
+def needed_jars(settings: Settings) -> tuple[Jar, ...]:
+    return DELTA if object_store(settings) is None else DELTA + S3
 
 
 def ensure_jars(settings: Settings, java: Java) -> list[Path]:
     """Return the jars' paths, fetching them first if the cache lacks one or holds a wrong one."""
-    folder = settings.cache / "jars"
-    if not _wrong(folder):
-        return [folder / jar.file for jar in JARS]
+    folder, jars = settings.cache / "jars", needed_jars(settings)
+    if not _wrong(folder, jars):
+        return [folder / jar.file for jar in jars]
     folder.mkdir(parents=True, exist_ok=True)
     with _locked(folder / ".lock"):
         # Somebody else may have fetched them while we waited.
-        if _wrong(folder):
-            _fetch(settings, java, folder)
-    return [folder / jar.file for jar in JARS]
+        if _wrong(folder, jars):
+            _fetch(settings, java, folder, jars)
+    return [folder / jar.file for jar in jars]
 
 
 def spark_home() -> Path:
@@ -98,8 +48,8 @@ def spark_home() -> Path:
     return Path(spec.origin).parent
 
 
-def _wrong(folder: Path) -> list[str]:
-    return [jar.file for jar in JARS if _sha256(folder / jar.file) != jar.sha256]
+def _wrong(folder: Path, jars: Sequence[Jar]) -> list[str]:
+    return [jar.file for jar in jars if _sha256(folder / jar.file) != jar.sha256]
 
 
 def _sha256(path: Path) -> str | None:
@@ -110,27 +60,29 @@ def _sha256(path: Path) -> str | None:
         return None
 
 
-def _fetch(settings: Settings, java: Java, folder: Path) -> None:
+def _fetch(settings: Settings, java: Java, folder: Path, jars: Sequence[Jar]) -> None:
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder) as scratch:
         fetched = Path(scratch, "out")
-        said = _run_ivy(settings, java, Path(scratch), trust=None)
+        said = _run_ivy(settings, java, Path(scratch), jars, trust=None)
         store = Path(scratch, "trust.jks")
-        if _wrong(fetched) and write_truststore(store):
-            said = _run_ivy(settings, java, Path(scratch), trust=store)
-        if wrong := _wrong(fetched):
+        if _wrong(fetched, jars) and write_truststore(store):
+            said = _run_ivy(settings, java, Path(scratch), jars, trust=store)
+        if wrong := _wrong(fetched, jars):
             raise SetupFailed(_why(wrong, fetched, said))
-        for jar in JARS:
+        for jar in jars:
             (fetched / jar.file).replace(folder / jar.file)
 
 
-def _run_ivy(settings: Settings, java: Java, scratch: Path, *, trust: Path | None) -> str:
+def _run_ivy(
+    settings: Settings, java: Java, scratch: Path, jars: Sequence[Jar], *, trust: Path | None
+) -> str:
     wanted = scratch / "ivy.xml"
     wanted.write_text(
         '<ivy-module version="2.0"><info organisation="tidegate" module="jars"/><dependencies>'
         + "".join(
             f'<dependency org="{jar.group}" name="{jar.name}" rev="{jar.version}"'
             ' transitive="false" conf="*->default"/>'
-            for jar in JARS
+            for jar in jars
         )
         + "</dependencies></ivy-module>"
     )

@@ -127,8 +127,10 @@ def _make_rows(source: psycopg.Connection[tuple[object, ...]], case: Case, rows:
 
 def _make_peer(deployment: Deployment, case: Case) -> str:
     path = deployment.lake.uri(f"peer/{case.name}")
-    rows = reading.read(deployment, f"bench.{case.name}")
-    rows.repartitionByRange(4, "id").sortWithinPartitions("id").write.format("delta").save(path)
+    name = f"bench.{case.name}"
+    with reading.held(deployment, [name]) as held:
+        rows = held.frames[name].repartitionByRange(4, "id").sortWithinPartitions("id")
+        rows.write.format("delta").save(path)
     return path
 
 
@@ -211,7 +213,7 @@ def _judge(
 ) -> None:
     """A figure of a wrong answer is worth nothing: the view must equal its recompute."""
     running.flush(deployment, "bench")
-    got = reading.read(deployment, f"bench.{case.name}_by_region").toArrow().to_pylist()
+    got = reading.rows(deployment, f"bench.{case.name}_by_region").to_pylist()
     want = source.execute(
         f"SELECT region, count(*), sum(amount) FROM {case.name} GROUP BY region".encode()
     ).fetchall()

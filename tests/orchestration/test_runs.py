@@ -78,11 +78,11 @@ def test_table_and_view_by_hand(full_shop: Shop, instance: dg.DagsterInstance) -
 
     deployment = full_shop.deployment
     assert pipeline_progress(deployment.store, "shop").settled
-    kept = reading.read(deployment, "orders", as_of=None).toArrow().sort_by("id")
+    kept = reading.rows(deployment, "orders").sort_by("id")
     assert [tuple(r.values()) for r in kept.to_pylist()] == full_shop.run(
         "SELECT id, region, amount FROM orders ORDER BY id"
     )
-    summed = reading.read(deployment, "revenue", as_of=None).toArrow().sort_by("region")
+    summed = reading.rows(deployment, "revenue").sort_by("region")
     assert [tuple(r.values()) for r in summed.to_pylist()] == full_shop.run(
         "SELECT region, count(*), sum(amount) FROM orders GROUP BY region ORDER BY region"
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-ROOMS = ["ops", "resources", "orchestration", "tests"]
+ROOMS = ["ops", "resources", "orchestration", "tests", "tidegate.py"]
 
 pytestmark = pytest.mark.system
 

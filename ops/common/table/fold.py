@@ -58,6 +58,7 @@ class DeltaTables(Protocol):
     def create(self, path: str, files: Sequence[str], schema: Any, *, stamp: str) -> None: ...
     def latest(self, path: str) -> tuple[int, str | None] | None: ...
     def find(self, path: str, stamp: str) -> int | None: ...
+    def settle(self, path: str, *, after: int, upto: int) -> None: ...
 
 
 @contextmanager
@@ -120,6 +121,9 @@ class Folder:
             with self.store.transaction() as tx:
                 self._require_term(tx)
             raise
+        self.delta.settle(
+            relation.path, after=whole.base.version if whole.base else -1, upto=version
+        )
         base = Base(epoch, relation.path, version)
         self._record(relation, whole, base)
         return base

@@ -18,7 +18,7 @@ class Written(NamedTuple):
 
 
 def keep_written(lake: Lake, folder: str, *, failpoint: Failpoint = unarmed) -> list[Written]:
-    """Return the files that hold rows and delete the others."""
+    """Return the files that hold rows, safe from a power cut, and delete the others."""
     kept = []
     for path in sorted(lake.list(folder)):
         rows, size = lake.sizes(path) if path.endswith(".parquet") else (0, 0)
@@ -28,4 +28,6 @@ def keep_written(lake: Lake, folder: str, *, failpoint: Failpoint = unarmed) -> 
             failpoint("stage.before_delete")
             lake.delete(path)
             failpoint("stage.after_delete")
+    # Spark leaves its files to the host's cache; the commit that names them is on disk at once.
+    lake.settle([written.path for written in kept])
     return kept
