@@ -216,7 +216,9 @@ def _test(arguments: argparse.Namespace, settings: Settings) -> int:
         # Only the folders whose tests need neither Spark nor Dagster: not even imported.
         folders = [str(root / "tests" / name) for name in ("unit", "properties")]
         selected = ["-m", "not spark and not system", *folders]
-    return int(pytest.main(["--rootdir", str(root), *selected, *arguments.rest]))
+    # Most tests wait for a server: two at a time use the machine. Each process has its own servers.
+    together = ["-n", "2", "--dist", "worksteal"]
+    return int(pytest.main(["--rootdir", str(root), *together, *selected, *arguments.rest]))
 
 
 def _bench(arguments: argparse.Namespace, settings: Settings) -> int:

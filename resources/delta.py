@@ -26,13 +26,18 @@ class Delta:
     def __init__(self, lake: Lake) -> None:
         self._lake = lake
 
-    def create(self, path: str, files: Sequence[str], schema: Any, *, stamp: str) -> None:
-        """Make a table from exactly these files, all below `path`, in one commit."""
+    def create(self, path: str, files: Sequence[str], schema: Any, *, stamp: str, key: str) -> None:
+        """Make a table from exactly these files, all below `path`, in one commit.
+
+        Readers skip files by the bounds of the column `key`, where it is an integer.
+        """
         assert isinstance(schema, pa.Schema)
         actions = []
         for file in files:
             rows, size = self._lake.sizes(file)
-            stats = json.dumps({"numRecords": rows})
+            bounds = self._lake.bounds(file, key)
+            known = {"minValues": {key: bounds[0]}, "maxValues": {key: bounds[1]}} if bounds else {}
+            stats = json.dumps({"numRecords": rows, **known})
             relative = file.removeprefix(f"{path}/")
             actions.append(AddAction(relative, size, {}, int(time.time() * 1000), True, stats))
         create_table_with_add_actions(

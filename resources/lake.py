@@ -5,13 +5,25 @@ Only what an object store can do: write whole files, list, delete. No rename, no
 
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from deltalake import DeltaTable
 from pyarrow import fs
 
 from resources.object_store import S3
+
+KEPT_VERSIONS = 256
+
+
+class VersionFile(NamedTuple):
+    """`low` and `high` bound a column's values; None where Delta does not know."""
+
+    path: str
+    low: Any
+    high: Any
 
 
 class Lake:
@@ -19,6 +31,7 @@ class Lake:
 
     def __init__(self, root: str, store: S3 | None = None) -> None:
         self._store = store
+        self._versions: dict[tuple[str, int, str], Sequence[VersionFile]] = {}
         self._files: fs.FileSystem
         if store is not None:
             self.root = root.rstrip("/")
@@ -87,6 +100,48 @@ class Lake:
         full = f"{self._base}/{path}"
         with self._files.open_input_file(full) as source:
             return pq.ParquetFile(source).metadata.num_rows, source.size()
+
+    def bounds(self, path: str, column: str) -> tuple[int, int] | None:
+        """Return the least and greatest value of an integer column; None if they are not known."""
+        with self._files.open_input_file(f"{self._base}/{path}") as source:
+            metadata = pq.ParquetFile(source).metadata
+        ends: list[int] = []
+        for group in range(metadata.num_row_groups):
+            parts = [metadata.row_group(group).column(i) for i in range(metadata.num_columns)]
+            for part in parts:
+                if part.path_in_schema == column:
+                    known = part.statistics if part.is_stats_set else None
+                    if known is None or not known.has_min_max or not isinstance(known.min, int):
+                        return None
+                    ends += [known.min, known.max]
+        return (min(ends), max(ends)) if ends else None
+
+    def version_files(self, path: str, version: int, column: str) -> Sequence[VersionFile]:
+        """Return the data files of a version of a Delta table, with the bounds of one column.
+
+        A version never changes: it is asked for once.
+        """
+        wanted = (path, version, column)
+        if wanted not in self._versions:
+            if len(self._versions) >= KEPT_VERSIONS:
+                self._versions.clear()
+            self._versions[wanted] = self._ask_version(path, version, column)
+        return self._versions[wanted]
+
+    def _ask_version(self, path: str, version: int, column: str) -> Sequence[VersionFile]:
+        options = self.delta_options()
+        table = DeltaTable(self.uri(path), version=version, storage_options=options)
+        actions = pa.table(table.get_add_actions(flatten=True))
+        names = actions.column_names
+        known = [f"{end}.{column}" in names for end in ("min", "max")]
+        nothing = [None] * actions.num_rows
+        low = actions.column(f"min.{column}").to_pylist() if known[0] else nothing
+        high = actions.column(f"max.{column}").to_pylist() if known[1] else nothing
+        paths = actions.column("path").to_pylist()
+        return [
+            VersionFile(f"{path}/{unquote(p)}", a, b)
+            for p, a, b in zip(paths, low, high, strict=True)
+        ]
 
     def read_text(self, path: str) -> str:
         with self._files.open_input_file(f"{self._base}/{path}") as source:

@@ -65,7 +65,7 @@ def test_what_spark_left_is_on_disk_before_it_is_named(lake: Lake, synced: list[
 def test_a_version_is_on_disk_before_it_is_recorded(lake: Lake, synced: list[str]) -> None:
     lake.write("t/_attempts/1/a b.parquet", ROW)
     delta = Delta(lake)
-    delta.create("t", ["t/_attempts/1/a b.parquet"], ROW.schema, stamp="s")
+    delta.create("t", ["t/_attempts/1/a b.parquet"], ROW.schema, stamp="s", key="id")
     synced.clear()
     delta.settle("t", after=-1, upto=0)
     log = f"{lake.root}/t/_delta_log"

@@ -55,7 +55,9 @@ class UnexpectedVersion(ConsistencyError):
 class DeltaTables(Protocol):
     """What folding needs of Delta beyond SQL; paths are relative to the lake."""
 
-    def create(self, path: str, files: Sequence[str], schema: Any, *, stamp: str) -> None: ...
+    def create(
+        self, path: str, files: Sequence[str], schema: Any, *, stamp: str, key: str
+    ) -> None: ...
     def latest(self, path: str) -> tuple[int, str | None] | None: ...
     def find(self, path: str, stamp: str) -> int | None: ...
     def settle(self, path: str, *, after: int, upto: int) -> None: ...
@@ -141,6 +143,7 @@ class Folder:
                     [f.path for f in whole.snapshots],
                     arrow_schema(relation.schema.columns),
                     stamp=created,
+                    key=relation.schema.key[0],
                 )
                 self.failpoint("fold.after_create")
                 found = self.delta.latest(path)

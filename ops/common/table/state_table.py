@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ops.common.columns import field, key_struct, same_key, vnode_column, within
-from ops.common.ports import Lake
+from ops.common.ports import Lake, VersionFile
 from ops.common.schema import Schema, quote, spark_type
 from ops.common.table.key_range import KeyRanges, joined, overlap
 from ops.common.table.log import DELETE, log_ddl
@@ -105,7 +105,7 @@ class StateTable:
         """
         wanted = F.broadcast(keys.select(F.col("key").alias("wanted")))
         match_rows = same_key("key", "wanted", self.schema.key_columns)
-        rows = self._within(self._base_rows(contents), "", ranges).select(
+        rows = self._within(self._base_rows(contents, ranges), "", ranges).select(
             key_struct(self.schema.key_columns).alias("key"),
             F.struct(*self._columns()).alias("row"),
             F.lit(-1).cast("bigint").alias("at"),
@@ -148,15 +148,22 @@ class StateTable:
         counted = rows.groupBy(vnode.alias("vnode")).count()
         return {row["vnode"]: row["count"] for row in counted.collect()}
 
-    def _base_rows(self, contents: Contents) -> DataFrame:
+    def _base_rows(self, contents: Contents, ranges: KeyRanges | None = None) -> DataFrame:
+        """Return the rows below the log, from the files that may hold a key in `ranges`.
+
+        A version's files are read as they are: going through Delta would work out the version's
+        state in Spark jobs of its own, for each read.
+        """
         if contents.base is not None:
-            reader = self.spark.read.format("delta").option("versionAsOf", contents.base.version)
-            return reader.load(self.lake.uri(contents.base.path))
+            base, first = contents.base, self.schema.key[0]
+            files = self.lake.version_files(base.path, base.version, first)
+            paths = [f.path for f in files if _may_hold(f, ranges)]
+        else:
+            paths = [f.path for f in contents.snapshots]
         ddl = ", ".join(f"{quote(c.name)} {spark_type(c.type)}" for c in self.schema.columns)
-        if not contents.snapshots:
+        if not paths:
             return self.spark.createDataFrame([], ddl)
-        paths = [self.lake.uri(f.path) for f in contents.snapshots]
-        return self.spark.read.schema(ddl).parquet(*paths)
+        return self.spark.read.schema(ddl).parquet(*(self.lake.uri(path) for path in paths))
 
     def _within(self, rows: DataFrame, path: str, ranges: KeyRanges | None) -> DataFrame:
         """Let Delta and Parquet skip what lies outside of `ranges`."""
@@ -194,6 +201,12 @@ class StateTable:
 
     def _columns(self) -> list[str]:
         return [quote(name) for name in self.schema.names]
+
+
+def _may_hold(file: VersionFile, ranges: KeyRanges | None) -> bool:
+    if ranges is None or not isinstance(file.low, int) or not isinstance(ranges[0][0], int):
+        return True
+    return overlap(((file.low, file.high),), ranges)
 
 
 def _near(contents: Contents, ranges: KeyRanges | None) -> Contents:
