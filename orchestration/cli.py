@@ -215,10 +215,10 @@ def _test(arguments: argparse.Namespace, settings: Settings) -> int:
     if arguments.tier == "fast":
         # Only the folders whose tests need neither Spark nor Dagster: not even imported.
         folders = [str(root / "tests" / name) for name in ("unit", "properties")]
-        selected = ["-m", "not spark and not system", *folders]
-    # Most tests wait for a server: two at a time use the machine. Each process has its own servers.
-    together = ["-n", "2", "--dist", "worksteal"]
-    return int(pytest.main(["--rootdir", str(root), *together, *selected, *arguments.rest]))
+        # They wait for their servers more than they compute; each process has its own.
+        together = ["-n", "2", "--dist", "worksteal"]
+        selected = ["-m", "not spark and not system", *together, *folders]
+    return int(pytest.main(["--rootdir", str(root), *selected, *arguments.rest]))
 
 
 def _bench(arguments: argparse.Namespace, settings: Settings) -> int:

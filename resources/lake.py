@@ -10,7 +10,6 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake import DeltaTable
 from pyarrow import fs
 
 from resources.object_store import S3
@@ -129,6 +128,9 @@ class Lake:
         return self._versions[wanted]
 
     def _ask_version(self, path: str, version: int, column: str) -> Sequence[VersionFile]:
+        # Here, and not above: page tasks load this module in each of their processes.
+        from deltalake import DeltaTable
+
         options = self.delta_options()
         table = DeltaTable(self.uri(path), version=version, storage_options=options)
         actions = pa.table(table.get_add_actions(flatten=True))

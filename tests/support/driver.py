@@ -81,7 +81,7 @@ class Child:
     def file(self, kind: str) -> Path:
         return self.job.settings.home / f"{self.job.owner}.{kind}"
 
-    def wait(self, seconds: float = 180) -> int:
+    def wait(self, seconds: float = 400) -> int:
         """Return the exit code, negative for a signal; kill it and fail when it takes too long."""
         self.process.join(seconds)
         code = self.process.exitcode
@@ -90,7 +90,7 @@ class Child:
             raise AssertionError(f"{self.job.owner} goes on for {seconds} s\n{self.output}")
         return code
 
-    def await_file(self, path: Path, seconds: float = 180) -> None:
+    def await_file(self, path: Path, seconds: float = 400) -> None:
         """Return once the child has written `path`; fail if it ends without."""
         deadline = time.monotonic() + seconds
         while not path.exists():
