@@ -20,7 +20,7 @@ from ops.common.columns import field, key_struct, same_key, vnode_column, within
 from ops.common.ports import Lake, VersionFile
 from ops.common.schema import Schema, quote, spark_type
 from ops.common.table.key_range import KeyRanges, joined, overlap
-from ops.common.table.log import DELETE, log_ddl
+from ops.common.table.log import DELETE, UPSERT, log_ddl
 from ops.common.table.relation import Contents, DataFile, Relation, StagedFile
 
 BROADCAST_ROWS = 1_000_000
@@ -52,70 +52,46 @@ class StateTable:
 
         `ranges` hold all of the keys; without them every file is read.
         """
-        near = _near(contents, ranges)
-        found = self._candidates(near, keys, ranges)
-        if not near.logs:
-            return found.select("key", "row")
-        newest = F.max_by(F.struct("row"), "at").alias("newest")
-        return (
-            found.groupBy("key")
-            .agg(newest)
-            .select("key", "newest.row")
-            .where(F.col("row").isNotNull())
+        contents = _near(contents, ranges)
+        wanted = F.broadcast(keys.select(F.col("key").alias("wanted")).distinct())
+        match_rows = same_key("key", "wanted", self.schema.key_columns)
+        rows = self._within(self._base_rows(contents, ranges), "", ranges).select(
+            key_struct(self.schema.key_columns).alias("key"),
+            F.struct(*self._columns()).alias("row"),
+        )
+        found = rows.join(wanted, on=match_rows, how="left_semi")
+        if not contents.logs:
+            return found
+        log = self._within(self.log(contents.logs), "key", ranges)
+        log = log.join(wanted, on=match_rows, how="left_semi")
+        newest = self._newest(log, single=len(contents.logs) == 1)
+        named = newest.select(F.col("key").alias("named"))
+        older = found.join(
+            F.broadcast(named),
+            on=same_key("key", "named", self.schema.key_columns),
+            how="left_anti",
+        )
+        return older.unionByName(
+            newest.where(F.col("op") == UPSERT).select("key", F.col("new").alias("row"))
         )
 
     def changes(self, files: Sequence[DataFile | StagedFile], before: Contents) -> DataFrame:
         """Return (`key`, `old`, `new`) net over `files`; `before` is the relation just before."""
         log = self.log(files)
         net = log if len(files) == 1 else self._net(log)
-        net = net.select("key", "known", "old", "new")
         blind = [f for f in files if f.unknown_rows]
         if blind:
-            net = self._filled(net, before, joined(f.key_ranges for f in blind))
+            missing = net.where(~F.col("known")).select("key")
+            ranges = joined(f.key_ranges for f in blind)
+            looked_up = self.lookup(before, missing, ranges=ranges)
+            found = looked_up.select(F.col("key").alias("found"), "row")
+            net = net.join(
+                found,
+                on=~F.col("known") & same_key("key", "found", self.schema.key_columns),
+                how="left",
+            ).withColumn("old", F.when(F.col("known"), F.col("old")).otherwise(F.col("row")))
         moved = net.select("key", "old", "new")
         return moved.where(~F.col("old").eqNullSafe(F.col("new")))
-
-    def _filled(self, net: DataFrame, before: Contents, ranges: KeyRanges | None) -> DataFrame:
-        """Return `net` with its unknown `old` looked up: one grouping of all that is said of a key.
-
-        Joining what was found to what was asked for would shuffle both again.
-        """
-        missing = net.where(~F.col("known")).select("key")
-        found = self._candidates(_near(before, ranges), missing, ranges)
-        said = net.withColumns({"row": F.lit(None), "at": F.lit(None), "net": F.lit(1)})
-        heard = found.withColumns({n: F.lit(None) for n in ("known", "old", "new", "net")})
-        # An ordering that is NULL is passed over: each side finds its own rows.
-        grouped = (
-            said.unionByName(heard)
-            .groupBy("key")
-            .agg(
-                F.max_by(F.struct("known", "old", "new"), "net").alias("said"),
-                F.max_by(F.struct("row"), "at").alias("found"),
-            )
-        )
-        old = F.when(F.col("said.known"), F.col("said.old")).otherwise(F.col("found.row"))
-        return grouped.select("key", "said.known", old.alias("old"), "said.new")
-
-    def _candidates(
-        self, contents: Contents, keys: DataFrame, ranges: KeyRanges | None
-    ) -> DataFrame:
-        """Return (`key`, `row`, `at`) of all versions of `keys`; the one with the last `at` counts.
-
-        `row` is NULL where the key ended. `keys` are small and go to wherever the rows are.
-        """
-        wanted = F.broadcast(keys.select(F.col("key").alias("wanted")))
-        match_rows = same_key("key", "wanted", self.schema.key_columns)
-        rows = self._within(self._base_rows(contents, ranges), "", ranges).select(
-            key_struct(self.schema.key_columns).alias("key"),
-            F.struct(*self._columns()).alias("row"),
-            F.lit(-1).cast("bigint").alias("at"),
-        )
-        if contents.logs:
-            log = self._within(self.log(contents.logs), "key", ranges)
-            rows = rows.unionByName(
-                log.select("key", F.col("new").alias("row"), F.col("epoch").alias("at"))
-            )
-        return rows.join(wanted, on=match_rows, how="left_semi")
 
     def log(self, files: Sequence[DataFile | StagedFile]) -> DataFrame:
         paths = [self.lake.uri(f.path) for f in files]
@@ -166,11 +142,15 @@ class StateTable:
         return self.spark.read.schema(ddl).parquet(*(self.lake.uri(path) for path in paths))
 
     def _within(self, rows: DataFrame, path: str, ranges: KeyRanges | None) -> DataFrame:
-        """Let Delta and Parquet skip what lies outside of `ranges`."""
+        """Let Parquet skip the row groups outside of `ranges`, taken as one.
+
+        Many ranges in one condition cost the optimizer seconds; files were chosen by them already.
+        """
         if ranges is None:
             return rows
         first = self.schema.key_columns[0]
-        return rows.where(within(field(path, first.name), ranges, first))
+        whole = ((ranges[0][0], ranges[-1][1]),)
+        return rows.where(within(field(path, first.name), whole, first))
 
     def _newest(self, log: DataFrame, *, single: bool) -> DataFrame:
         if single:
