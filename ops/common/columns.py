@@ -11,7 +11,7 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as F
 
 from ops.common.schema import Column, Kind, quote
-from ops.common.table.key_range import KeyRanges
+from ops.common.table.key_range import KeyRange
 from ops.common.vnode import END, NULL_PART
 
 EPOCH_DAY = date(1970, 1, 1)
@@ -40,15 +40,10 @@ def key_struct(columns: tuple[Column, ...], *, path: str = "") -> SparkColumn:
     return F.struct(*(field(path, c.name).alias(c.name) for c in columns))
 
 
-def within(value: SparkColumn, ranges: KeyRanges, column: Column) -> SparkColumn:
-    """Return whether a first key part lies in one of `ranges`. Same order as `key_range`'s."""
-    return reduce(
-        SparkColumn.__or__,
-        (
-            (value >= _literal(low, column)) & (value <= _literal(high, column))
-            for low, high in ranges
-        ),
-    )
+def within(value: SparkColumn, key_range: KeyRange, column: Column) -> SparkColumn:
+    """Return whether a first key part lies in a range. Same order as `key_range`'s."""
+    low, high = key_range
+    return (value >= _literal(low, column)) & (value <= _literal(high, column))
 
 
 def _literal(value: Any, column: Column) -> SparkColumn:

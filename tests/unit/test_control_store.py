@@ -21,13 +21,6 @@ from tests.support.control import SCHEMA, Place, Wire, new_place, shared_store, 
 from tests.support.source_place import until
 
 
-@pytest.fixture(scope="module")
-def shared(postgres: RunningPostgres) -> Iterator[ControlStore]:
-    store = shared_store(postgres)
-    yield store
-    store.close()
-
-
 @pytest.fixture
 def place(shared: ControlStore) -> Place:
     return new_place(shared)

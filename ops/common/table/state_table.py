@@ -149,7 +149,7 @@ class StateTable:
         if ranges is None:
             return rows
         first = self.schema.key_columns[0]
-        whole = ((ranges[0][0], ranges[-1][1]),)
+        whole = (ranges[0][0], ranges[-1][1])
         return rows.where(within(field(path, first.name), whole, first))
 
     def _newest(self, log: DataFrame, *, single: bool) -> DataFrame:

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,17 +14,9 @@ from ops.barrier_worker.lease import LeaseKeeper, acquire
 from ops.planner.plan import TablePlan
 from resources.clock import SystemClock
 from resources.control_store import ControlStore
-from resources.embedded.postgres import RunningPostgres
-from tests.support.control import SCHEMA, Place, new_place, shared_store
+from tests.support.control import SCHEMA, Place, new_place
 
 ROWS, PAGE = 4000, 1000
-
-
-@pytest.fixture(scope="module")
-def shared(postgres: RunningPostgres) -> Iterator[ControlStore]:
-    store = shared_store(postgres)
-    yield store
-    store.close()
 
 
 @pytest.fixture

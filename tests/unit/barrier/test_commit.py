@@ -1,6 +1,5 @@
 """The one commit point: guarded by epoch and term, refused to a retired attempt, all or nothing."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -12,15 +11,7 @@ from ops.common.errors import AttemptRetired, TermOver
 from ops.common.ports import Statements
 from ops.common.table.relation import StagedFile
 from resources.control_store import ControlStore
-from resources.embedded.postgres import RunningPostgres
-from tests.support.control import SCHEMA, Place, new_place, shared_store
-
-
-@pytest.fixture(scope="module")
-def shared(postgres: RunningPostgres) -> Iterator[ControlStore]:
-    store = shared_store(postgres)
-    yield store
-    store.close()
+from tests.support.control import SCHEMA, Place, new_place
 
 
 @pytest.fixture

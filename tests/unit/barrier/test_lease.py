@@ -1,7 +1,6 @@
 """Who owns a graph is judged by the store's clock, and an old owner finds out."""
 
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -10,16 +9,8 @@ import pytest
 from ops.barrier_worker.lease import LeaseKeeper, Term, acquire, take_over
 from ops.common.errors import LeaseHeld, TermOver, UnknownRelation, is_transient
 from resources.control_store import ControlStore, StoreUnreachable
-from resources.embedded.postgres import RunningPostgres
-from tests.support.control import Place, new_place, shared_store
+from tests.support.control import Place, new_place
 from tests.support.source_place import until
-
-
-@pytest.fixture(scope="module")
-def shared(postgres: RunningPostgres) -> Iterator[ControlStore]:
-    store = shared_store(postgres)
-    yield store
-    store.close()
 
 
 @pytest.fixture

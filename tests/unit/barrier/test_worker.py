@@ -1,7 +1,6 @@
 """The worker with a real store, threads for actors, and a clock that moves when slept on."""
 
 import threading
-from collections.abc import Iterator
 
 import pytest
 
@@ -9,9 +8,8 @@ from ops.barrier_worker.lease import take_over
 from ops.common.errors import ConsistencyError, TermOver, TransientError
 from resources.clock import ManualClock
 from resources.control_store import ControlStore
-from resources.embedded.postgres import RunningPostgres
 from tests.support import toy_graph
-from tests.support.control import SCHEMA, Place, new_place, shared_store
+from tests.support.control import SCHEMA, Place, new_place
 from tests.support.toy_graph import (
     Run,
     barriers,
@@ -20,13 +18,6 @@ from tests.support.toy_graph import (
     require_sound,
     running,
 )
-
-
-@pytest.fixture(scope="module")
-def shared(postgres: RunningPostgres) -> Iterator[ControlStore]:
-    store = shared_store(postgres)
-    yield store
-    store.close()
 
 
 @pytest.fixture

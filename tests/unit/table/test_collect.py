@@ -1,6 +1,5 @@
 """Only what no commit can name any more is removed, and only after it was retired."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,18 +13,10 @@ from ops.common.errors import AttemptRetired, TermOver
 from ops.common.table.collect import Collector
 from ops.common.table.relation import StagedFile
 from resources.control_store import ControlStore
-from resources.embedded.postgres import RunningPostgres
 from resources.lake import Lake
-from tests.support.control import SCHEMA, Place, new_place, shared_store
+from tests.support.control import SCHEMA, Place, new_place
 
 ROWS = pa.table({"id": [1]})
-
-
-@pytest.fixture(scope="module")
-def shared(postgres: RunningPostgres) -> Iterator[ControlStore]:
-    store = shared_store(postgres)
-    yield store
-    store.close()
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """A pinned epoch is held for all relations at once, for as long as the reader lives."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from ops.barrier_worker.commit import EpochCommit, commit_epoch, open_attempt
@@ -12,16 +10,8 @@ from ops.common.ports import unarmed
 from ops.common.table.pins import PinLost, pinned
 from ops.common.table.relation import Relation, StagedFile
 from resources.control_store import ControlStore
-from resources.embedded.postgres import RunningPostgres
-from tests.support.control import SCHEMA, Place, new_place, shared_store
+from tests.support.control import SCHEMA, Place, new_place
 from tests.support.source_place import until
-
-
-@pytest.fixture(scope="module")
-def shared(postgres: RunningPostgres) -> Iterator[ControlStore]:
-    store = shared_store(postgres)
-    yield store
-    store.close()
 
 
 @pytest.fixture
