@@ -15,6 +15,7 @@ from ops.aggregate.view_actor import ViewActor
 from ops.aggregate.view_executor import ViewExecutor
 from ops.backfill.cdc.pgoutput import Binding
 from ops.backfill.cdc.prepare import committed_position, prepare_source
+from ops.backfill.cdc.row_versions import RowVersions
 from ops.backfill.cdc.source_executor import SourceExecutor
 from ops.backfill.cdc.transaction_buffer import PREFIX
 from ops.barrier_worker.commit import open_attempt
@@ -37,6 +38,7 @@ from ops.planner.plan import PipelinePlan, SourcePlan, ViewPlan
 from orchestration.deployment import Deployment
 from resources.control_store import StoreUnreachable
 from resources.postgres import PostgresSource
+from resources.postgres_rows import read_rows
 from resources.postgres_slot import SlotInUse, SlotReader
 
 Tell = Callable[[str], None]
@@ -234,6 +236,13 @@ def _main_graph(
             source=source_plan.name,
             stream=reader,
             emit_message=partial(source.emit_message, PREFIX),
+            versions=RowVersions(
+                store,
+                deployment.lake,
+                deployment.spark,
+                lambda: worker.committed,
+                partial(read_rows, source),
+            ),
             tables=_bindings(plan, source_plan.name, relations),
             committed_lsn=lsn,
             lake=deployment.lake,

@@ -54,11 +54,13 @@ class ViewExecutor:
     ) -> list[StagedFile]:
         """Stage what the upstream's log `files`, which cover (after, epoch], do to the view."""
         rows = sum(f.rows for f in files)
-        if rows == 0:
+        truncated = any(f.truncates for f in files)
+        if rows == 0 and not truncated:
             return []
         changes = StateTable(self.spark, self.lake, self.upstream).changes(files, before)
         touched = HashAggExecutor(self.view).run(changes, self._states(states))
-        if rows <= COLLECTED_ROWS:
+        # How many rows a TRUNCATE has taken away is in no file's count.
+        if rows <= COLLECTED_ROWS and not truncated:
             return self._stage_arrow(touched, attempt, after=after, epoch=epoch)
         return self._stage_spark(touched, attempt, after=after, epoch=epoch)
 

@@ -31,6 +31,7 @@ EFFECTS = (
     "tick.commit",
     "tick.confirm",
     "flush.message",
+    "fill.message",
     "view.log_write",
     "stage.delete",
     "snapshot.pin",

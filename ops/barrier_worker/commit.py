@@ -115,6 +115,8 @@ def list_file(tx: Statements, file: StagedFile, *, after: Epoch, epoch: Epoch) -
         rows=file.rows,
         bytes=file.bytes,
         unknown_rows=file.unknown_rows,
+        hole_rows=file.hole_rows,
+        truncates=file.truncates,
         key_ranges=None if file.key_ranges is None else json.dumps(file.key_ranges),
     )
 

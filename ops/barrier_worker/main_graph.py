@@ -127,8 +127,26 @@ class PipelineGraph:
                 term=mark.term,
                 epoch=mark.epoch,
             )
+        if output.end_lsn is not None:
+            tx.execute("clear_fills", relations=list(output.relations), lsn=output.end_lsn)
+        for relation, lsn in output.filled.items():
+            tx.execute("set_fill", relation=relation, lsn=lsn)
+        for relation, graph in output.truncated.items():
+            self._truncated(tx, relation, graph)
         for relation, why in output.stopped.items():
             tx.execute("set_relation_state", relation=relation, state="Stopped", why=why)
+
+    def _truncated(self, tx: Statements, relation: int, graph: str) -> None:
+        """End a backfill that a TRUNCATE overtook; a page in flight cannot bring rows back.
+
+        TRUNCATE waits for all readers and keeps new ones out until it is committed: whatever a
+        later page could see was inserted after it, and comes by the stream.
+        """
+        # Whoever plans or commits splits holds this row: what is read of them next is settled.
+        tx.query("lock_graph", graph=graph)
+        for row in tx.query("raise_generation", graph=graph, relation=relation):
+            tx.execute("end_splits", relation=relation, generation=row["generation"])
+            tx.execute("set_relation_state", relation=relation, state="CatchingUp", why=None)
 
     def _view(self, tx: Statements, output: ViewOutput, epoch: Epoch, *, rejoining: bool) -> None:
         relation, term = self.views[output.view], self.terms[output.view]

@@ -4,7 +4,7 @@ Pure.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ops.common.barrier import Attempt
 from ops.common.epoch import Epoch
@@ -27,7 +27,12 @@ class PassedWatermark:
 
 @dataclass(frozen=True, slots=True)
 class SourceOutput:
-    """`end_lsn` is None where the stream has not moved; `stopped` maps relations to reasons."""
+    """`end_lsn` is None where the stream has not moved; `stopped` maps relations to reasons.
+
+    `truncated` maps the relations that were truncated to the graphs of their backfills, `filled`
+    those of whose rows some were read from the source to where the stream stood then. `relations`
+    are those that the source has now.
+    """
 
     source: str
     files: tuple[StagedFile, ...]
@@ -36,6 +41,9 @@ class SourceOutput:
     stopped: Mapping[int, str]
     rows: int
     commit_ts_micros: int | None
+    truncated: Mapping[int, str] = field(default_factory=dict)
+    filled: Mapping[int, int] = field(default_factory=dict)
+    relations: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

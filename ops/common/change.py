@@ -32,6 +32,8 @@ class Update:
     after: Row
     full: bool = True
     """Whether `before` is the whole row, not only its key."""
+    holes: tuple[int, ...] = ()
+    """Where in `after` a large value stands that did not change and was not sent."""
 
 
 Change = Insert | Delete | Update

@@ -7,6 +7,7 @@ SELECT relations.log_start,
                     'id', files.id, 'kind', files.kind, 'after', files.after_epoch,
                     'epoch', files.epoch, 'path', files.path, 'rows', files.rows,
                     'bytes', files.bytes, 'unknown_rows', files.unknown_rows,
+                    'hole_rows', files.hole_rows, 'truncates', files.truncates,
                     'key_ranges', files.key_ranges
                 ) ORDER BY files.epoch, files.id
             )

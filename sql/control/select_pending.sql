@@ -19,6 +19,7 @@ SELECT coalesce(pipelines.set_interval_ms, pipelines.interval_ms) AS interval_ms
     EXISTS (
         SELECT FROM relations JOIN graphs ON graphs.id = relations.graph
         WHERE relations.pipeline = %(pipeline)s AND relations.state = 'CatchingUp'
+            AND relations.fill_lsn IS NULL
             AND NOT EXISTS (
                 SELECT FROM splits WHERE splits.relation = relations.id AND (
                     splits.watermark_term, splits.watermark

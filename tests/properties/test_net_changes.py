@@ -3,8 +3,16 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ops.common.change import Change, Row
-from ops.common.table.net import Key, Net, NetRow, merge_net, net_changes
+from ops.common.change import Change, Row, Update
+from ops.common.table.net import (
+    Key,
+    Net,
+    NetRow,
+    fill_holes,
+    merge_net,
+    moved_holes,
+    net_changes,
+)
 from tests.support.model import Rows, Wish, apply_net, happen, wishes
 
 KEYS: st.SearchStrategy[Key] = st.tuples(
@@ -68,6 +76,62 @@ def test_two_ranges_merge_into_the_net_of_both(
     one, middle = happen(before, then)
     two, _ = happen(middle, last)
     assert merged(net(one), net(two)) == net([*one, *two])
+
+
+LARGE = frozenset({2, 3})
+DOCUMENTS: st.SearchStrategy[Row] = st.tuples(st.sampled_from("xyz"), st.sampled_from("uv"))
+STARTS = wishes(KEYS, DOCUMENTS)
+SPARING = wishes(KEYS, DOCUMENTS, full=st.just(False), most=20)
+
+
+@given(STARTS, SPARING)
+def test_what_is_not_sent_is_filled_from_the_row_it_was(
+    first: list[Wish], then: list[Wish]
+) -> None:
+    before = started(first)
+    changes, after = happen(before, then, large=LARGE)
+    found = net(changes)
+    assert apply_net(before, found) == after
+    moved = moved_holes(found)
+    fill_holes(moved.values(), before)
+    assert apply_net(before, found) == after
+    for key, row in found.items():
+        assert not row.holes or (row.origin == key and not row.known)
+
+
+@given(STARTS, SPARING, SPARING)
+def test_holes_of_two_ranges_merge_into_those_of_both(
+    first: list[Wish], then: list[Wish], last: list[Wish]
+) -> None:
+    """Each range as it is written: filled where a key has changed."""
+    before = started(first)
+    ranges, rows = [], before
+    for wanted in (then, last):
+        changes, after = happen(rows, wanted, large=LARGE)
+        found = net(changes)
+        fill_holes(moved_holes(found).values(), rows)
+        ranges.append(found)
+        rows = after
+    assert apply_net(before, merged(*ranges)) == rows
+
+
+def test_two_rows_that_swap_their_keys_keep_their_documents() -> None:
+    moves = [(1, 3), (2, 1), (3, 2)]
+    swap = [
+        Update((a, "k", None, None), (b, "k", "not sent", "u"), full=False, holes=(2,))
+        for a, b in moves
+    ]
+    found = net(list(swap))
+    assert {k[0]: row.origin and row.origin[0] for k, row in found.items() if row.new} == {
+        1: 2,
+        2: 1,
+    }
+    rows: Rows = {(n, "k"): (n, "k", f"document {n}", "u") for n in (1, 2)}
+    fill_holes(moved_holes(found).values(), rows)
+    assert apply_net(rows, found) == {
+        (1, "k"): (1, "k", "document 2", "u"),
+        (2, "k"): (2, "k", "document 1", "u"),
+    }
 
 
 ROWS = st.one_of(st.none(), VALUES)

@@ -39,9 +39,19 @@ FULL = wishes(KEYS, VALUES, full=st.just(True), most=6)
 MIXED = wishes(KEYS, VALUES, most=6)
 
 
-def steps(wanted: st.SearchStrategy[list[Wish]]) -> st.SearchStrategy[list[list[Wish] | str]]:
-    """At least two commits, a merge and a fold somewhere, and commits after them."""
-    some = st.lists(wanted, min_size=1, max_size=2)
+Step = list[Wish] | str
+
+
+def steps(wanted: st.SearchStrategy[list[Wish]]) -> st.SearchStrategy[list[Step]]:
+    """At least two commits, a merge and a fold somewhere, and commits after them.
+
+    `truncate` says that the commit that follows begins with one.
+    """
+    cut = st.sampled_from([[], [], ["truncate"]])
+    one: st.SearchStrategy[list[Step]] = st.builds(lambda a, b: [*a, b], cut, wanted)
+    some = st.lists(one, min_size=1, max_size=2).map(
+        lambda many: [s for part in many for s in part]
+    )
     act = st.permutations(["merge", "fold"])
     return st.builds(lambda a, b, c, d: [*a, d[0], *b, d[1], *c], some, some, some, act)
 
@@ -58,22 +68,29 @@ LIVES = settings(
 
 @pytest.fixture
 def create(place: Place, lake: Lake, spark: SparkSession) -> Callable[[], LiveTable]:
-    return lambda: LiveTable.create(place, lake, spark, SCHEMA)
+    def make() -> LiveTable:
+        table = LiveTable.create(place, lake, spark, SCHEMA)
+        table.large = frozenset({2})
+        return table
+
+    return make
 
 
 @LIVES
 @given(MIXED, st.booleans().flatmap(lambda full: steps(FULL if full else MIXED)))
 def test_random_histories(
-    create: Callable[[], LiveTable], snapshot: list[Wish], life: list[list[Wish] | str]
+    create: Callable[[], LiveTable], snapshot: list[Wish], life: list[Step]
 ) -> None:
-    """With before images, or with some that must be looked up."""
+    """With before images, or with some that must be looked up and values that are not sent."""
     check(lived(create(), snapshot, life))
 
 
-def lived(table: LiveTable, snapshot: list[Wish], life: list[list[Wish] | str]) -> LiveTable:
+def lived(table: LiveTable, snapshot: list[Wish], life: list[Step]) -> LiveTable:
     table.put_snapshot(happen({}, snapshot)[1], files=2)
     start = table.now
+    truncates = False
     for step in life:
+        assert not (truncates and isinstance(step, str))
         if step == "merge":
             table.merge()
         elif step == "fold":
@@ -82,7 +99,8 @@ def lived(table: LiveTable, snapshot: list[Wish], life: list[list[Wish] | str]) 
             table.fold()
         elif isinstance(step, list):
             start = table.now
-            table.commit(step)
+            table.commit(step, truncates=truncates)
+        truncates = step == "truncate"
     return table
 
 
@@ -117,6 +135,31 @@ def test_a_log_supersedes_snapshot_rows(create: Callable[[], LiveTable]) -> None
     assert table.lookup([(1, "a"), (2, "b")], table.now)[table.now].keys() == {(1, "a")}
     table.fold()
     assert table.read(table.now) == {table.now: expected}
+
+
+def test_a_truncate_ends_what_was_before_it(create: Callable[[], LiveTable]) -> None:
+    """Without a row after it, across a merge and as the first fold of all."""
+    table = create()
+    page = {(1, "a"): (1, "a", Decimal("1.00"), None)}
+    table.put_snapshot(page)
+    first = table.commit([put((2, "a"), "2.00")])
+    table.pin(first)
+    empty = table.commit([], truncates=True)
+    last = table.commit([put((1, "a"), "1.00"), put((3, "a"), "3.00", full=False)])
+    check(table)
+    assert table.changes((empty, last))[empty, last].keys() == {(1, "a"), (3, "a")}
+    # What a page that was read before brings after it counts for nothing.
+    table.put_snapshot({(9, "z"): (9, "z", None, None)})
+    del table.history[table.now][9, "z"]
+    for merged in (False, True):
+        assert not merged or table.merge() == 2
+        found = table.read(last, table.now)
+        assert found and all(rows == table.history[epoch] for epoch, rows in found.items())
+    table.fold()
+    table.commit([], truncates=True)
+    assert table.read(table.now) == {table.now: {}}
+    table.fold()
+    assert table.read(table.now) == {table.now: {}}
 
 
 def test_a_key_that_came_and_went_is_no_change(create: Callable[[], LiveTable]) -> None:

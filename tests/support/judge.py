@@ -50,7 +50,7 @@ def lake_rows(pipeline: TestPipeline, name: str, epoch: int) -> Rows:
         stored = _relation(control, name)
         relation = stored["id"]
         files = control.execute(
-            "SELECT kind, after_epoch, epoch, path FROM files "
+            "SELECT kind, after_epoch, epoch, path, truncates FROM files "
             "WHERE relation = %s AND unlisted_at IS NULL ORDER BY epoch",
             [relation],
         ).fetchall()
@@ -77,6 +77,8 @@ def lake_rows(pipeline: TestPipeline, name: str, epoch: int) -> Rows:
             f"{name}: log file {covers} overlaps {last}, or passes over {epoch}"
         )
         # A page may be younger than an event: before the table is live the log only supersedes.
+        if file["truncates"]:
+            found.clear()
         whole = stored["kind"] != "table" or file["after_epoch"] >= stored["live_since"]
         _apply(name, found, _parquet(pipeline.lake / file["path"]), whole=whole)
         last = covers
@@ -144,7 +146,10 @@ def _apply(name: str, rows: Rows, log: list[dict[str, Any]], *, whole: bool) -> 
         if change["op"] == "-":
             rows.pop(key, None)
         else:
-            rows[key] = change["new"]
+            holes = change.get("holes") or ()
+            # What was not sent is as it was; a page may bring the row only later.
+            below = rows.get(key, {}) if not whole else rows[key]
+            rows[key] = change["new"] | {name: below[name] for name in holes}
 
 
 def _names(log: list[dict[str, Any]]) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from ops.common.table.fold import Folder
 from ops.common.table.key_range import ranges_of
 from ops.common.table.log import log_table
 from ops.common.table.merge import LogMerger
-from ops.common.table.net import Key, Net, net_changes
+from ops.common.table.net import Key, Net, fill_holes, moved_holes, net_changes
 from ops.common.table.relation import (
     Base,
     Contents,
@@ -65,6 +65,8 @@ class LiveTable:
     term: Term
     history: dict[int, Rows] = field(default_factory=dict)
     keep_s: float = 3600.0
+    large: frozenset[int] = frozenset()
+    """Where values that did not change are not sent."""
 
     @staticmethod
     def create(
@@ -108,14 +110,18 @@ class LiveTable:
         self.commit_files(attempt, staged)
         self.history[self.now] = {**rows, **self.history[self.now]}
 
-    def commit(self, wanted: list[Wish]) -> Epoch:
-        changes, after = happen(self.history[self.now], wanted)
-        return self.commit_net(net_changes(changes, key_of(self.relation.schema)), after)
+    def commit(self, wanted: list[Wish], *, truncates: bool = False) -> Epoch:
+        """Commit what happens; with `truncates`, right after a TRUNCATE."""
+        before = {} if truncates else self.history[self.now]
+        changes, after = happen(before, wanted, large=self.large)
+        net = net_changes(changes, key_of(self.relation.schema))
+        fill_holes(moved_holes(net).values(), before)
+        return self.commit_net(net, after, truncates=truncates)
 
-    def commit_net(self, net: Net, after: Rows) -> Epoch:
+    def commit_net(self, net: Net, after: Rows, *, truncates: bool = False) -> Epoch:
         attempt, epoch = self.attempt(), self.next
         staged = []
-        if net:
+        if net or truncates:
             path = f"{attempt.directory}/log.parquet"
             count = self.relation.vnode_count
             table = log_table(net, self.relation.schema, vnode_count=count, epoch=epoch)
@@ -125,7 +131,16 @@ class LiveTable:
             ranges = ranges_of((key[0] for key in net), first.type)
             staged = [
                 StagedFile(
-                    self.relation.id, attempt.id, "log", path, len(net), size, unknown, ranges
+                    self.relation.id,
+                    attempt.id,
+                    "log",
+                    path,
+                    len(net),
+                    size,
+                    unknown,
+                    ranges,
+                    truncates=truncates,
+                    hole_rows=sum(bool(row.holes) for row in net.values()),
                 )
             ]
         self.commit_files(attempt, staged)

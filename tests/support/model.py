@@ -46,8 +46,13 @@ def wishes(
     return st.lists(wish, max_size=most)
 
 
-def happen(rows: Rows, wanted: Iterable[Wish]) -> tuple[list[Change], Rows]:
-    """Return what a source would send, and the rows after it. A row is its key, then its values."""
+def happen(
+    rows: Rows, wanted: Iterable[Wish], *, large: frozenset[int] = frozenset()
+) -> tuple[list[Change], Rows]:
+    """Return what a source would send, and the rows after it. A row is its key, then its values.
+
+    At the positions in `large`, values that do not change are not sent.
+    """
     now, sent = dict(rows), []
     for wish in wanted:
         before = now.get(wish.key)
@@ -64,17 +69,32 @@ def happen(rows: Rows, wanted: Iterable[Wish]) -> tuple[list[Change], Rows]:
             sent.append(Delete(shown, full=wish.full))
         elif wish.act == "put":
             now[wish.key] = after
-            sent.append(Update(before if wish.full else None, after, full=wish.full))
+            sent.append(
+                _sent(Update(before if wish.full else None, after, wish.full), before, large)
+            )
         elif wish.to not in now:
             del now[wish.key]
             now[wish.to] = moved = (*wish.to, *wish.values)
-            sent.append(Update(shown, moved, full=wish.full))
+            sent.append(_sent(Update(shown, moved, full=wish.full), before, large))
     return sent, now
+
+
+def _sent(update: Update, before: Row, large: frozenset[int]) -> Update:
+    if update.full:
+        return update
+    holes = tuple(i for i in sorted(large) if before[i] == update.after[i])
+    after = tuple("not sent" if i in holes else value for i, value in enumerate(update.after))
+    return Update(update.before, after, update.full, holes)
 
 
 def apply_net(rows: Rows, net: Net) -> Rows:
     after = {key: row for key, row in rows.items() if key not in net}
-    return after | {key: row.new for key, row in net.items() if row.new is not None}
+    for key, row in net.items():
+        if row.new is not None:
+            origin = rows[row.origin] if row.origin is not None else ()
+            holes = {i: origin[i] for i in row.holes}
+            after[key] = tuple(holes.get(i, value) for i, value in enumerate(row.new))
+    return after
 
 
 def difference(before: Rows, after: Rows) -> dict[Key, tuple[Row | None, Row | None]]:

@@ -60,7 +60,8 @@ LIVES = (
     Life("table", both(*(f"backfill.{s}" for s in ("plan_splits", "page_write", "watermark")))),
     Life(
         "table, with look-ups",
-        both("backfill.commit", "tick.log_write", "tick.commit", "tick.confirm", "lease.renew"),
+        both("backfill.commit", "tick.log_write", "tick.commit", "tick.confirm", "lease.renew")
+        + both("fill.message"),
         full_identity=False,
     ),
     Life(

@@ -66,7 +66,7 @@ def test_every_kind_of_change_arrives_as_it_was_made(place: Place) -> None:
         RowChange(t, Update((2, None, None), (20, Decimal("-2.00"), None), False)),
         RowChange(t, Delete((20, None, None), False)),
         RowChange(t, Update(None, (1, Decimal("3.00"), value), False)),
-        RowChange(t, Update(None, (1, Decimal("4.00"), UNCHANGED), False), ("s",)),
+        RowChange(t, Update(None, (1, Decimal("4.00"), UNCHANGED), False, (2,))),
         RowChange(f, Insert((1, value, 1))),
         RowChange(f, Update((1, value, 1), (1, value, 2))),
         RowChange(f, Delete((1, value, 2))),

@@ -26,7 +26,7 @@ from ops.barrier_manager.cdc_progress import CdcProgress, CdcProgressReporter
 from ops.barrier_worker.commit import EpochCommit, commit_epoch, open_attempt
 from ops.barrier_worker.lease import LeaseKeeper, require_term
 from ops.common.epoch import Epoch, next_epoch
-from ops.common.errors import TableStopped, TermOver
+from ops.common.errors import TableStopped, TransientError
 from ops.common.ports import Clock, Failpoint, Statements, Store
 from ops.common.table.relation import Relation, StagedFile
 from ops.planner.plan import TablePlan
@@ -34,6 +34,13 @@ from ops.planner.plan import TablePlan
 MAX_SPLITS = 10_000
 TICK_SECONDS = 1.0
 LEAST = -(2**63)
+
+
+class SplitsEnded(TransientError):
+    """The generation was raised while a page was read: it must not bring rows back."""
+
+    def __init__(self, table: str) -> None:
+        super().__init__(f"the splits of {table} ended while they were read; it was truncated")
 
 
 class PageRead(Protocol):
@@ -147,8 +154,14 @@ class ParallelizedCdcBackfillExecutor:
                 pages = self._gather(results)
                 if not pages:
                     continue
-                self._commit(pages, splits)
-                unfinished -= {p.split_id for p in pages if p.finished}
+                try:
+                    self._commit(pages, splits)
+                    unfinished -= {p.split_id for p in pages if p.finished}
+                except SplitsEnded:
+                    splits.update({s.split_id: s for s in self._splits()})
+                    unfinished = {s.split_id for s in splits.values() if not s.finished}
+                    if unfinished:
+                        raise
                 reporter.report(self._progress(splits))
                 yield from self._finished(splits, waiting)
         finally:
@@ -334,8 +347,7 @@ class ParallelizedCdcBackfillExecutor:
             watermark=epoch,
         )
         if touched != 1:
-            # The generation was raised meanwhile: this page must not bring rows back.
-            raise TermOver(self.relation.graph, self.keeper.term.term)
+            raise SplitsEnded(self.relation.name)
 
     def _require_not_stopped(self, tx: Statements) -> None:
         """The stream drops the events of a stopped table: it must never come to be live."""

@@ -18,8 +18,8 @@ until it is bound again; the other tables go on. Values are described in `pg_val
     update, key changed           the key, the rest None        the whole row
     delete                        the key, the rest None        the whole row
 
-Under FULL an unchanged TOAST value is taken from the old row; otherwise it stands as UNCHANGED in
-`after` and its column is named in `RowChange.holes`.
+An unchanged TOAST value is taken from the old row or key where that has it; otherwise it stands as
+UNCHANGED in `after`, and its position is in the update's `holes`.
 
 Pure.
 """
@@ -61,11 +61,8 @@ class Commit:
 
 
 class RowChange(NamedTuple):
-    """`holes` names the columns whose large values were not sent (UNCHANGED in the row)."""
-
     table: TableName
     change: Change
-    holes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +132,7 @@ class _Reader(NamedTuple):
     read: ReadTuple
     read_any: ReadTuple
     names: tuple[str, ...]
+    key: tuple[int, ...]
 
 
 _OID = Struct(">I").unpack_from
@@ -197,7 +195,7 @@ class Decoder:
             return Poisoned(reader.table, str(error))
         except (struct.error, IndexError) as error:
             raise MalformedMessage(f"{reader.table}: {error}: {message[:64]!r}") from error
-        return _with_holes(found, reader.names)
+        return _with_holes(found, reader.key)
 
     def _decode_other(self, kind: int, message: bytes) -> Event | None:
         if kind == _BEGINS:
@@ -262,6 +260,7 @@ class Decoder:
             fast_reader(columns, order),
             slow_reader(columns, order),
             bound.schema.names,
+            bound.schema.key_positions,
         )
         return None
 
@@ -294,19 +293,20 @@ def _row_change(
     return RowChange(table, Update(before, read(message, position + 1)[0]))
 
 
-def _with_holes(found: RowChange, names: tuple[str, ...]) -> RowChange:
-    """Name the values that were not sent; where the old row is whole, take them from it."""
+def _with_holes(found: RowChange, key: tuple[int, ...]) -> RowChange:
+    """Say which values were not sent, but for those that the old row or its key holds."""
     change = found.change
-    if not isinstance(change, Update):
+    if not isinstance(change, Update) or UNCHANGED not in change.after:
         return found
-    holes = tuple(
-        name for name, value in zip(names, change.after, strict=True) if value is UNCHANGED
-    )
-    if not holes or not change.full or change.before is None:
-        return found._replace(holes=holes)
-    pairs = zip(change.before, change.after, strict=True)
-    after = tuple(old if new is UNCHANGED else new for old, new in pairs)
-    return found._replace(change=Update(change.before, after))
+    before, after, holes = change.before, list(change.after), []
+    for position, value in enumerate(change.after):
+        if value is not UNCHANGED:
+            continue
+        if before is not None and (change.full or position in key):
+            after[position] = before[position]
+        else:
+            holes.append(position)
+    return found._replace(change=Update(before, tuple(after), change.full, tuple(holes)))
 
 
 def _retyped(previous: _Relation, relation: _Relation, names: tuple[str, ...]) -> str | None:

@@ -3,8 +3,13 @@
 Pure.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
+
+from ops.common.change import Row
+from ops.common.schema import Schema
+from ops.common.table.net import Key
+from ops.common.table.relation import Relation
 
 
 class ChangeStream(Protocol):
@@ -15,6 +20,15 @@ class ChangeStream(Protocol):
     def keepalive_position(self) -> int | None: ...
     def confirm(self, lsn: int) -> None: ...
     def close(self) -> None: ...
+
+
+class Versions(Protocol):
+    """Rows by key, of the lake as of the last commit or of the source at this moment."""
+
+    def before(self, relation: Relation, keys: Sequence[Key]) -> Mapping[Key, Row] | None: ...
+    def now(
+        self, table: tuple[str, str], schema: Schema, keys: Sequence[Key]
+    ) -> Mapping[Key, Row]: ...
 
 
 class Identity(Protocol):

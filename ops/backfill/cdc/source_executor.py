@@ -8,15 +8,20 @@
                         Not to pause or resume, nor while paused: it takes what is gathered
     after the commit    confirm the slot up to the committed position, never past it
 
+A hole of a row that kept its key goes into the log as it is: readers have the row below at hand,
+and a tick looks nothing up. A hole of a row whose key has changed is filled first (`row_versions`);
+if from the source, a message follows, before which the table may not go live.
+
 Arrow.
 """
 
+import json
 import threading
 import uuid
 from collections.abc import Callable, Mapping
 
 from ops.backfill.cdc.pgoutput import Binding, Decoder, TableName
-from ops.backfill.cdc.ports import ChangeStream
+from ops.backfill.cdc.ports import ChangeStream, Versions
 from ops.backfill.cdc.transaction_buffer import Batch, TransactionBuffer
 from ops.barrier_manager.manager import LocalBarrierManager
 from ops.barrier_worker.reports import SourceOutput
@@ -26,7 +31,7 @@ from ops.common.errors import TransientError
 from ops.common.ports import Clock, Failpoint, Lake
 from ops.common.table.key_range import ranges_of
 from ops.common.table.log import log_table
-from ops.common.table.net import net_changes
+from ops.common.table.net import Net, fill_holes, moved_holes, net_changes
 from ops.common.table.relation import Relation, StagedFile
 
 POLL_SECONDS = 0.05
@@ -52,6 +57,7 @@ class SourceExecutor:
         source: str,
         stream: ChangeStream,
         emit_message: Callable[[str], int],
+        versions: Versions,
         tables: Mapping[TableName, tuple[Relation, Binding]],
         committed_lsn: int,
         lake: Lake,
@@ -61,7 +67,7 @@ class SourceExecutor:
     ) -> None:
         self.actor = f"source/{source}"
         self._pipeline, self._source = pipeline, source
-        self._stream, self._emit = stream, emit_message
+        self._stream, self._emit, self._versions = stream, emit_message, versions
         self._tables = {name: relation for name, (relation, _) in tables.items()}
         self._decoder = Decoder({name: binding for name, (_, binding) in tables.items()})
         self._buffer = TransactionBuffer(pipeline, committed_lsn)
@@ -149,11 +155,13 @@ class SourceExecutor:
         # Asked before the batch is cut: a position is safe only if nothing lies before it unseen.
         quiet = self._stream.keepalive_position() if self._buffer.idle else None
         batch = self._buffer.take()
+        fills: dict[int, int] = {}
         files = tuple(
-            self._write(barrier, self._tables[name], batch, name)
+            self._write(barrier, self._tables[name], batch, name, fills)
             for name, changes in batch.changes.items()
-            if changes and name in self._tables
+            if (changes or name in batch.truncated) and name in self._tables
         )
+        truncated = [self._tables[name] for name in batch.truncated if name in self._tables]
         stopped = {self._tables[n].id: why for n, why in batch.stopped.items() if n in self._tables}
         for name in batch.stopped:
             self._tables.pop(name, None)
@@ -166,14 +174,25 @@ class SourceExecutor:
             stopped,
             batch.rows,
             batch.commit_ts_micros,
+            {relation.id: relation.graph for relation in truncated},
+            fills,
+            tuple(relation.id for relation in self._tables.values()),
         )
 
     def _write(
-        self, barrier: Barrier, relation: Relation, batch: Batch, name: TableName
+        self,
+        barrier: Barrier,
+        relation: Relation,
+        batch: Batch,
+        name: TableName,
+        fills: dict[int, int],
     ) -> StagedFile:
         assert barrier.attempt is not None
         positions = relation.schema.key_positions
         net = net_changes(batch.changes[name], lambda row: tuple(row[i] for i in positions))
+        read_upto = self._fill(relation, name, net)
+        if read_upto is not None:
+            fills[relation.id] = read_upto
         table = log_table(
             net, relation.schema, vnode_count=relation.vnode_count, epoch=barrier.epoch.prev
         )
@@ -184,8 +203,38 @@ class SourceExecutor:
         unknown = sum(not row.known for row in net.values())
         ranges = ranges_of((key[0] for key in net), relation.schema.key_columns[0].type)
         return StagedFile(
-            relation.id, barrier.attempt.id, "log", path, len(net), size, unknown, ranges
+            relation.id,
+            barrier.attempt.id,
+            "log",
+            path,
+            len(net),
+            size,
+            unknown,
+            ranges,
+            truncates=name in batch.truncated,
+            hole_rows=sum(bool(row.holes) for row in net.values()),
         )
+
+    def _fill(self, relation: Relation, name: TableName, net: Net) -> int | None:
+        """Fill the holes of rows whose key has changed.
+
+        Returns where the stream stood when rows were read from the source, None if none were.
+        """
+        moved = moved_holes(net)
+        if not moved:
+            return None
+        origins = [row.origin for row in moved.values() if row.origin is not None]
+        found = self._versions.before(relation, origins)
+        if found is not None:
+            fill_holes(moved.values(), found)
+            return None
+        read = self._versions.now(name, relation.schema, list(moved))
+        by_origin = {row.origin: read[key] for key, row in moved.items() if key in read}
+        fill_holes(moved.values(), {k: row for k, row in by_origin.items() if k is not None})
+        self._failpoint("fill.before_message")
+        lsn = self._emit(json.dumps({"filled": relation.name}))
+        self._failpoint("fill.after_message")
+        return lsn
 
     def _confirm(self) -> None:
         with self._lock:

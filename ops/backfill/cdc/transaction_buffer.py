@@ -1,8 +1,9 @@
 """The source's events, gathered into whole transactions until a barrier closes the epoch.
 
-An epoch takes only transactions whose commit has arrived. An event that must not be guessed about
-(a hole, a TRUNCATE, a changed relation, an undecodable value) stops its table: from the epoch in
-which it arrives the table takes no more changes, and the others go on.
+An epoch takes only transactions whose commit has arrived. At a TRUNCATE the earlier changes of the
+epoch vanish. An event that must not be guessed about (a changed relation, an undecodable value)
+stops its table: from the epoch in which it arrives the table takes no more changes, and the others
+go on.
 
 Pure.
 """
@@ -32,9 +33,13 @@ PREFIX = "tidegate"
 
 @dataclass(slots=True)
 class Batch:
-    """Whole transactions: changes per table in order, and where the stream stands after them."""
+    """Whole transactions: changes per table in order, and where the stream stands after them.
+
+    The changes of a table in `truncated` are those after its last TRUNCATE.
+    """
 
     changes: dict[TableName, list[Change]] = field(default_factory=dict)
+    truncated: set[TableName] = field(default_factory=set)
     watermarks: list[PassedWatermark] = field(default_factory=list)
     flushes: set[str] = field(default_factory=set)
     stopped: dict[TableName, str] = field(default_factory=dict)
@@ -96,6 +101,7 @@ class TransactionBuffer:
         batch, self._closed = self._closed, Batch()
         for table in batch.stopped:
             batch.changes.pop(table, None)
+            batch.truncated.discard(table)
         if batch.end_lsn is not None:
             self._committed = batch.end_lsn
         return batch
@@ -113,17 +119,14 @@ class TransactionBuffer:
         changes = batch.changes
         for event in events:
             match event:
-                case RowChange(table, change, holes):
-                    if holes:
-                        batch.stopped.setdefault(
-                            table, f"column {holes[0]} holds a large value that was not sent"
-                        )
-                    else:
-                        changes.setdefault(table, []).append(change)
-                        batch.rows += 1
+                case RowChange(table, change):
+                    changes.setdefault(table, []).append(change)
+                    batch.rows += 1
                 case Truncated(tables):
                     for table in tables:
-                        batch.stopped.setdefault(table, "it was truncated at the source")
+                        batch.rows -= len(changes.get(table, ()))
+                        changes[table] = []
+                        batch.truncated.add(table)
                 case Poisoned(table, why):
                     batch.stopped.setdefault(table, why)
                 case LogicalMessage(prefix=prefix, content=content):

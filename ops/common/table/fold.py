@@ -27,7 +27,8 @@ from ops.common.epoch import ZERO, Epoch, epoch_at, unix_ms
 from ops.common.errors import ConsistencyError, TermOver
 from ops.common.ports import Failpoint, Lake, Statements, Store
 from ops.common.schema import quote
-from ops.common.table.log import DELETE
+from ops.common.table.holes import have_holes
+from ops.common.table.log import DELETE, may_have_holes
 from ops.common.table.relation import (
     Base,
     Contents,
@@ -170,7 +171,8 @@ class Folder:
         name = f"_tg_fold_{relation.id}"
         table.newest(whole).createOrReplaceTempView(name)
         same = " AND ".join(f"base.{quote(k)} <=> log.key.{quote(k)}" for k in relation.schema.key)
-        sets = ", ".join(f"{quote(c)} = log.new.{quote(c)}" for c in relation.schema.names)
+        may = may_have_holes(relation.schema) if have_holes(whole.logs) else ()
+        sets = ", ".join(f"{quote(c)} = {_value(c, c in may)}" for c in relation.schema.names)
         names = ", ".join(quote(c) for c in relation.schema.names)
         values = ", ".join(f"log.new.{quote(c)}" for c in relation.schema.names)
         self.spark.conf.set(STAMP, stamp)
@@ -184,6 +186,8 @@ class Folder:
             f"WHEN MATCHED AND log.op = '{DELETE}' THEN DELETE "
             f"WHEN MATCHED THEN UPDATE SET {sets} "
             f"WHEN NOT MATCHED AND log.op <> '{DELETE}' THEN INSERT ({names}) VALUES ({values})"
+            # A truncated table is what its log says since then, and nothing else.
+            + (" WHEN NOT MATCHED BY SOURCE THEN DELETE" if whole.truncated else "")
         ).collect()
         self.failpoint("fold.after_delta")
 
@@ -223,6 +227,15 @@ class Folder:
 
     def _require_term(self, tx: Statements) -> None:
         require_term(tx, self.term.graph, self.term.term)
+
+
+def _value(name: str, may_be_hole: bool) -> str:
+    """Return what a row of the log makes of a column of the base."""
+    sent, literal = f"log.new.{quote(name)}", name.replace("\\", "\\\\").replace("'", "\\'")
+    if not may_be_hole:
+        return sent
+    below = f"base.{quote(name)}"
+    return f"CASE WHEN array_contains(log.holes, '{literal}') THEN {below} ELSE {sent} END"
 
 
 def _prefix(relation: Relation) -> str:

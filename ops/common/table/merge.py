@@ -17,7 +17,13 @@ from ops.common.epoch import ZERO, Epoch
 from ops.common.errors import AttemptRetired
 from ops.common.ports import Failpoint, Lake, Store
 from ops.common.table.key_range import joined
-from ops.common.table.relation import DataFile, Relation, StagedFile, listing
+from ops.common.table.relation import (
+    DataFile,
+    Relation,
+    StagedFile,
+    listing,
+    since_truncation,
+)
 from ops.common.table.retention import mergeable
 from ops.common.table.staging import keep_written
 from ops.common.table.state_table import StateTable
@@ -58,16 +64,29 @@ class LogMerger:
             failpoint=self.failpoint,
         )
         table = StateTable(self.spark, self.lake, relation)
-        merged = table.merge_log(table.log(run)).coalesce(1)
+        counting, truncated = since_truncation(run)
+        merged = table.merge_log(counting).coalesce(1)
         self.failpoint("merge.before_write")
         merged.write.mode("overwrite").parquet(self.lake.uri(attempt.directory))
         self.failpoint("merge.after_write")
-        unknown = sum(f.unknown_rows for f in run)
-        ranges = joined(f.key_ranges for f in run)
+        unknown = sum(f.unknown_rows for f in counting)
+        holes = sum(f.hole_rows for f in counting)
+        ranges = joined(f.key_ranges for f in counting)
         staged = [
-            StagedFile(relation.id, attempt.id, "log", path, rows, size, min(unknown, rows), ranges)
+            StagedFile(
+                relation.id,
+                attempt.id,
+                "log",
+                path,
+                rows,
+                size,
+                min(unknown, rows),
+                ranges,
+                truncates=truncated,
+                hole_rows=min(holes, rows),
+            )
             for path, rows, size in keep_written(
-                self.lake, attempt.directory, failpoint=self.failpoint
+                self.lake, attempt.directory, failpoint=self.failpoint, also_empty=truncated
             )
         ]
         self.failpoint("merge.before_commit")

@@ -10,10 +10,15 @@
 `old` is that of the first change, `new` that of the last. A key change is a delete of the old key
 and an insert of the new one.
 
+A **hole** is a value of `new` that the source did not send, since it is large and did not change.
+It is filled from the row's previous version under its old key: here, if the sequence has it; else
+its value is that of the row which had `origin` as its key when the sequence began. Two rows that
+swap their keys so keep their documents.
+
 Pure.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -24,11 +29,16 @@ Key = tuple[object, ...]
 
 @dataclass(slots=True)
 class NetRow:
-    """Mutable while a batch is being netted: `new` moves with each change."""
+    """Mutable while a batch is being netted: `new` moves with each change.
+
+    At the positions in `holes` the values of `new` are those of `origin` before.
+    """
 
     known: bool
     old: Row | None
     new: Row | None
+    holes: tuple[int, ...] = ()
+    origin: Key | None = None
 
 
 Net = dict[Key, NetRow]
@@ -39,33 +49,73 @@ def net_changes(changes: Iterable[Change], key_of: Callable[[Row], Key]) -> Net:
     for change in changes:
         match change:
             case Insert(row):
-                _apply(net, key_of(row), known=True, old=None, new=row)
+                _apply(net, key_of(row), NetRow(True, None, row))
             case Delete(row, full):
-                _apply(net, key_of(row), known=full, old=row if full else None, new=None)
-            case Update(before, after, full):
-                if before is None:
-                    _apply(net, key_of(after), known=False, old=None, new=after)
-                    continue
-                before_key, after_key = key_of(before), key_of(after)
+                _apply(net, key_of(row), NetRow(full, row if full else None, None))
+            case Update(before, after, full, holes):
+                after_key = key_of(after)
+                before_key = after_key if before is None else key_of(before)
+                origin: Key | None = None
+                if holes:
+                    after, holes, origin = _filled(after, holes, net.get(before_key), before_key)
                 old = before if full else None
                 if before_key == after_key:
-                    _apply(net, after_key, known=full, old=old, new=after)
+                    _apply(net, after_key, NetRow(full, old, after, holes, origin))
                 else:
-                    _apply(net, before_key, known=full, old=old, new=None)
-                    _apply(net, after_key, known=True, old=None, new=after)
+                    _apply(net, before_key, NetRow(full, old, None))
+                    _apply(net, after_key, NetRow(True, None, after, holes, origin))
             case _:
                 assert_never(change)
     return net
 
 
-def _apply(net: Net, key: Key, *, known: bool, old: Row | None, new: Row | None) -> None:
+def _apply(net: Net, key: Key, now: NetRow) -> None:
     found = net.get(key)
     if found is None:
-        net[key] = NetRow(known, old, new)
+        net[key] = now
     else:
-        found.new = new
+        found.new, found.holes, found.origin = now.new, now.holes, now.origin
+
+
+def _filled(
+    row: Row, holes: tuple[int, ...], previous: NetRow | None, key: Key
+) -> tuple[Row, tuple[int, ...], Key | None]:
+    """Return a row with what its previous version says, the holes that stay, and of what row."""
+    values = list(row)
+    origin: Key | None = key
+    given: Row | None = None
+    left = holes
+    if previous is not None and previous.new is not None:
+        given = previous.new
+        left = tuple(i for i in holes if i in previous.holes)
+        origin = previous.origin if left else None
+    for position in holes:
+        values[position] = None if given is None or position in left else given[position]
+    return tuple(values), left, origin
+
+
+def moved_holes(net: Net) -> dict[Key, NetRow]:
+    """Return the rows whose holes another key's row fills: no later reader can do that."""
+    return {key: row for key, row in net.items() if row.holes and row.origin != key}
+
+
+def fill_holes(rows: Iterable[NetRow], found: Mapping[Key, Row]) -> None:
+    """Take from `found`, by origin, what is open; what is not there stays NULL."""
+    for row in rows:
+        assert row.new is not None and row.origin is not None
+        source = found.get(row.origin)
+        if source is not None:
+            values = list(row.new)
+            for position in row.holes:
+                values[position] = source[position]
+            row.new = tuple(values)
+        row.holes, row.origin = (), None
 
 
 def merge_net(first: NetRow, second: NetRow) -> NetRow:
-    """Return two consecutive net rows of one key as one."""
-    return NetRow(first.known, first.old, second.new)
+    """Return two consecutive net rows of one key as one; a hole keeps to its key."""
+    new, left, origin = second.new, second.holes, second.origin
+    if new is not None and left:
+        assert origin is not None
+        new, left, origin = _filled(new, left, first, origin)
+    return NetRow(first.known, first.old, new, left, origin)

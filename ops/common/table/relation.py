@@ -7,12 +7,16 @@ A log file covers (after, epoch]. One that lies across the base or across E make
 it was merged away. What was folded away is gone too: before `log_start`, a base is readable at its
 own epoch and nothing is between two bases.
 
+A file that truncates says all that its range left of the relation: read, base, snapshot files and
+earlier log count for nothing. A row that a page brings after a TRUNCATE was inserted after it, and
+so is in the log: this holds for the files of a backfill that is still going on, too.
+
 Pure.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from ops.common.epoch import ZERO, Epoch
 from ops.common.errors import EpochGone, UnknownRelation
@@ -58,6 +62,9 @@ class DataFile:
     unknown_rows: int
     key_ranges: KeyRanges | None = None
     """Where the first key column of all its rows lies; None where nobody has looked."""
+    truncates: bool = False
+    hole_rows: int = 0
+    """Rows that take some value from the row's version before this file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +90,12 @@ class StagedFile:
     key_ranges: KeyRanges | None = None
     after: Epoch | None = None
     """Set where the file covers more than the epoch that commits it: a view that rejoins."""
+    truncates: bool = False
+    hole_rows: int = 0
+    """Rows that take some value from the row's version before this file."""
+
+
+File = TypeVar("File", bound=DataFile | StagedFile)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +109,14 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What a relation is made of as of an epoch."""
+    """What a relation is made of as of an epoch; of a base that was `truncated` no row is left."""
 
     relation: Relation
     as_of: Epoch
     base: Base | None
     snapshots: tuple[DataFile, ...]
     logs: tuple[DataFile, ...]
+    truncated: bool = False
 
 
 def target_pin(graph: str) -> str:
@@ -162,7 +176,15 @@ def _find(relation: Relation, listed: Listing, as_of: Epoch) -> Contents | None:
         return None
     # A base was made from all the snapshot files; before it, they are the base.
     snapshots = [f for f in listed.files if f.kind == "snapshot"] if base is None else []
-    return Contents(relation, as_of, base, tuple(snapshots), tuple(logs))
+    left, truncated = since_truncation(logs)
+    below = () if truncated else tuple(snapshots)
+    return Contents(relation, as_of, base, below, tuple(left), truncated)
+
+
+def since_truncation(files: Sequence[File]) -> tuple[Sequence[File], bool]:
+    """Return what still counts of log files in their order, and whether one of them truncates."""
+    last = max((i for i, f in enumerate(files) if f.truncates), default=None)
+    return (files, False) if last is None else (files[last:], True)
 
 
 def _nearest(relation: Relation, listed: Listing, as_of: Epoch) -> Epoch | None:

@@ -17,12 +17,18 @@ class Written(NamedTuple):
     bytes: int
 
 
-def keep_written(lake: Lake, folder: str, *, failpoint: Failpoint = unarmed) -> list[Written]:
-    """Return the files that hold rows, safe from a power cut, and delete the others."""
+def keep_written(
+    lake: Lake, folder: str, *, failpoint: Failpoint = unarmed, also_empty: bool = False
+) -> list[Written]:
+    """Return the files that hold rows, safe from a power cut, and delete the others.
+
+    `also_empty` keeps Parquet files without rows: that there is one says something.
+    """
     kept = []
     for path in sorted(lake.list(folder)):
-        rows, size = lake.sizes(path) if path.endswith(".parquet") else (0, 0)
-        if rows:
+        is_data = path.endswith(".parquet")
+        rows, size = lake.sizes(path) if is_data else (0, 0)
+        if rows or (is_data and also_empty):
             kept.append(Written(path, rows, size))
         else:
             failpoint("stage.before_delete")

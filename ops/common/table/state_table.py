@@ -3,7 +3,11 @@
     read(E)              base or snapshot rows whose key the log does not name, and the log's rows
     lookup(keys, E)      the same for some keys only, from the files and row groups whose key ranges
                          they may lie in, and without a group-by over the rest
-    changes(a, b)        key, old, new: net over (a, b], unknown `old` looked up as of a
+    changes(a, b)        key, old, new: net over (a, b], unknown `old` looked up as of a; if the
+                         table was truncated in between, all rows as of a against what is left
+
+A hole of a log row (`holes.py`) is filled from what is below it: a read has the base at hand, and
+changes have looked the row up anyway, since where there are holes there is no before image.
 
 Every key comparison takes NULL as equal to NULL: the groups of a view may be NULL.
 
@@ -13,15 +17,23 @@ Spark.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ops.common.columns import field, key_struct, same_key, vnode_column, within
 from ops.common.ports import Lake, VersionFile
 from ops.common.schema import Schema, quote, spark_type
+from ops.common.table.holes import filled, has_hole, have_holes, newest_given, with_given
 from ops.common.table.key_range import KeyRanges, joined, overlap
-from ops.common.table.log import DELETE, UPSERT, log_ddl
-from ops.common.table.relation import Contents, DataFile, Relation, StagedFile
+from ops.common.table.log import DELETE, log_ddl
+from ops.common.table.relation import (
+    Contents,
+    DataFile,
+    Relation,
+    StagedFile,
+    since_truncation,
+)
 
 BROADCAST_ROWS = 1_000_000
 """A log of up to this many rows goes to wherever the base's rows are, not the other way round."""
@@ -43,7 +55,8 @@ class StateTable:
         if not contents.logs:
             return rows.select(*self._columns())
         small = sum(f.rows for f in contents.logs) <= BROADCAST_ROWS
-        return self._overlay(rows, self.newest(contents), small=small)
+        holes = have_holes(contents.logs)
+        return self._overlay(rows, self.newest(contents), small=small, holes=holes)
 
     def lookup(
         self, contents: Contents, keys: DataFrame, *, ranges: KeyRanges | None = None
@@ -55,30 +68,25 @@ class StateTable:
         contents = _near(contents, ranges)
         wanted = F.broadcast(keys.select(F.col("key").alias("wanted")).distinct())
         match_rows = same_key("key", "wanted", self.schema.key_columns)
-        rows = self._within(self._base_rows(contents, ranges), "", ranges).select(
+        rows = self._within(self._base_rows(contents, ranges), "", ranges)
+        tagged = rows.select(*self._columns(), key_struct(self.schema.key_columns).alias("key"))
+        found = tagged.join(wanted, on=match_rows, how="left_semi").select(*self._columns())
+        if contents.logs:
+            log = self._within(self.log(contents.logs), "key", ranges)
+            log = log.join(wanted, on=match_rows, how="left_semi")
+            newest = self._newest(log, contents.logs)
+            found = self._overlay(found, newest, small=True, holes=have_holes(contents.logs))
+        return found.select(
             key_struct(self.schema.key_columns).alias("key"),
             F.struct(*self._columns()).alias("row"),
-        )
-        found = rows.join(wanted, on=match_rows, how="left_semi")
-        if not contents.logs:
-            return found
-        log = self._within(self.log(contents.logs), "key", ranges)
-        log = log.join(wanted, on=match_rows, how="left_semi")
-        newest = self._newest(log, single=len(contents.logs) == 1)
-        named = newest.select(F.col("key").alias("named"))
-        older = found.join(
-            F.broadcast(named),
-            on=same_key("key", "named", self.schema.key_columns),
-            how="left_anti",
-        )
-        return older.unionByName(
-            newest.where(F.col("op") == UPSERT).select("key", F.col("new").alias("row"))
         )
 
     def changes(self, files: Sequence[DataFile | StagedFile], before: Contents) -> DataFrame:
         """Return (`key`, `old`, `new`) net over `files`; `before` is the relation just before."""
-        log = self.log(files)
-        net = log if len(files) == 1 else self._net(log)
+        left, truncated = since_truncation(files)
+        if truncated:
+            return self._replaced(self.read(before), self._newest(self.log(left), left))
+        net = self._net(self.log(files), files)
         blind = [f for f in files if f.unknown_rows]
         if blind:
             missing = net.where(~F.col("known")).select("key")
@@ -90,7 +98,22 @@ class StateTable:
                 on=~F.col("known") & same_key("key", "found", self.schema.key_columns),
                 how="left",
             ).withColumn("old", F.when(F.col("known"), F.col("old")).otherwise(F.col("row")))
+        if have_holes(files):
+            net = net.withColumn("new", filled("new", "holes", "old", self.schema))
         moved = net.select("key", "old", "new")
+        return moved.where(~F.col("old").eqNullSafe(F.col("new")))
+
+    def _replaced(self, rows: DataFrame, newest: DataFrame) -> DataFrame:
+        """Return the changes from `rows` to just what `newest` says."""
+        before = rows.select(
+            key_struct(self.schema.key_columns).alias("was"),
+            F.struct(*self._columns()).alias("old"),
+        )
+        after = newest.where(F.col("op") != DELETE).select(F.col("key").alias("is"), "new")
+        both = before.join(
+            after, on=same_key("was", "is", self.schema.key_columns), how="full_outer"
+        )
+        moved = both.select(F.coalesce("was", "is").alias("key"), "old", "new")
         return moved.where(~F.col("old").eqNullSafe(F.col("new")))
 
     def log(self, files: Sequence[DataFile | StagedFile]) -> DataFrame:
@@ -106,17 +129,14 @@ class StateTable:
         return rows.where(vnode.isin(list(vnodes)))
 
     def newest(self, contents: Contents) -> DataFrame:
-        """Return (`key`, `op`, `new`): what the log says last of each key it names."""
-        return self._newest(self.log(contents.logs), single=len(contents.logs) == 1)
+        """Return (`key`, `op`, `new`, `holes`): what the log says last of each key it names."""
+        return self._newest(self.log(contents.logs), contents.logs)
 
-    def merge_log(self, log: DataFrame) -> DataFrame:
-        """Return log rows with one row per key, as the log has them, sorted by key."""
-        first = F.min_by(F.struct("known", "old"), "epoch").alias("first")
-        last = F.max_by(F.struct("vnode", "epoch", "op", "new"), "epoch").alias("last")
-        merged = log.groupBy("key").agg(first, last)
-        return merged.select(
-            "last.vnode", "last.epoch", "last.op", "first.known", "key", "last.new", "first.old"
-        ).orderBy("key")
+    def merge_log(self, files: Sequence[DataFile]) -> DataFrame:
+        """Return the rows of log files with one row per key, as the log has them, sorted by key."""
+        merged = self._grouped(self.log(files), files)
+        columns = ("last.vnode", "last.epoch", "last.op", "first.known", "key", "new")
+        return merged.select(*columns, "first.old", "holes").orderBy("key")
 
     def count_by_vnode(self, rows: DataFrame) -> dict[int, int]:
         """Return how many of `rows` each vnode has; a job of its own, worth it for the progress."""
@@ -130,11 +150,12 @@ class StateTable:
         A version's files are read as they are: going through Delta would work out the version's
         state in Spark jobs of its own, for each read.
         """
-        if contents.base is not None:
+        paths: list[str] = []
+        if contents.base is not None and not contents.truncated:
             base, first = contents.base, self.schema.key[0]
             files = self.lake.version_files(base.path, base.version, first)
             paths = [f.path for f in files if _may_hold(f, ranges)]
-        else:
+        elif contents.base is None:
             paths = [f.path for f in contents.snapshots]
         ddl = ", ".join(f"{quote(c.name)} {spark_type(c.type)}" for c in self.schema.columns)
         if not paths:
@@ -152,32 +173,63 @@ class StateTable:
         whole = (ranges[0][0], ranges[-1][1])
         return rows.where(within(field(path, first.name), whole, first))
 
-    def _newest(self, log: DataFrame, *, single: bool) -> DataFrame:
-        if single:
-            return log.select("key", "op", "new")
-        last = F.max_by(F.struct("op", "new"), "epoch").alias("last")
-        return log.groupBy("key").agg(last).select("key", "last.op", "last.new")
+    def _newest(self, log: DataFrame, files: Sequence[DataFile | StagedFile]) -> DataFrame:
+        if len(files) == 1:
+            return log.select("key", "op", "new", "holes")
+        return self._grouped(log, files).select("key", "last.op", "new", "holes")
 
-    def _net(self, log: DataFrame) -> DataFrame:
+    def _net(self, log: DataFrame, files: Sequence[DataFile | StagedFile]) -> DataFrame:
         """Return the first `old` and the last `new` per key. Same law as `net.merge_net`."""
-        first = F.min_by(F.struct("known", "old"), "epoch").alias("first")
-        last = F.max_by(F.struct("new"), "epoch").alias("last")
-        merged = log.groupBy("key").agg(first, last)
-        return merged.select("key", "first.known", "first.old", "last.new")
+        if len(files) == 1:
+            return log
+        return self._grouped(log, files).select("key", "first.known", "first.old", "new", "holes")
 
-    def _overlay(self, rows: DataFrame, newest: DataFrame, *, small: bool) -> DataFrame:
+    def _grouped(self, log: DataFrame, files: Sequence[DataFile | StagedFile]) -> DataFrame:
+        first = F.min_by(F.struct("known", "old"), "epoch").alias("first")
+        last = F.max_by(F.struct("vnode", "epoch", "op", "new", "holes"), "epoch").alias("last")
+        if not have_holes(files):
+            grouped = log.groupBy("key").agg(first, last)
+            return grouped.select("*", "last.new", "last.holes")
+        grouped = log.groupBy("key").agg(first, last, *newest_given(self.schema))
+        return with_given(grouped, self.schema)
+
+    def _overlay(
+        self, rows: DataFrame, newest: DataFrame, *, small: bool, holes: bool
+    ) -> DataFrame:
+        """Lay what the log says over rows; those of it with holes are filled from the rows."""
         key_columns = self.schema.key_columns
         tagged = rows.select(*self._columns(), key_struct(key_columns).alias("_tg_key"))
-        named = newest.select(F.col("key").alias("_tg_named"))
-        kept = tagged.join(
-            F.broadcast(named) if small else named,
-            on=same_key("_tg_key", "_tg_named", key_columns),
-            how="left_anti",
-        ).select(*self._columns())
-        upserts = newest.where(F.col("op") != DELETE)
+        is_row = F.col("op") != DELETE
+        if holes:
+            is_partial = is_row & (F.coalesce(F.size("holes"), F.lit(0)) > 0)
+            named = newest.select(
+                F.col("key").alias("_tg_named"),
+                F.when(is_partial, F.col("new")).alias("_tg_new"),
+                F.col("holes").alias("_tg_holes"),
+            )
+            both = tagged.join(
+                F.broadcast(named) if small else named,
+                on=same_key("_tg_key", "_tg_named", key_columns),
+                how="left",
+            )
+            stays = F.col("_tg_named").isNull() | F.col("_tg_new").isNotNull()
+            kept = both.where(stays).select(*(self._laid_over(c.name) for c in self.schema.columns))
+            whole = newest.where(is_row & ~is_partial)
+        else:
+            named = newest.select(F.col("key").alias("_tg_named"))
+            kept = tagged.join(
+                F.broadcast(named) if small else named,
+                on=same_key("_tg_key", "_tg_named", key_columns),
+                how="left_anti",
+            ).select(*self._columns())
+            whole = newest.where(is_row)
         return kept.unionByName(
-            upserts.select(*(field("new", c.name).alias(c.name) for c in self.schema.columns))
+            whole.select(*(field("new", c.name).alias(c.name) for c in self.schema.columns))
         )
+
+    def _laid_over(self, name: str) -> SparkColumn:
+        sent = F.col("_tg_new").isNotNull() & ~has_hole("_tg_holes", name)
+        return F.when(sent, field("_tg_new", name)).otherwise(field("", name)).alias(name)
 
     def _columns(self) -> list[str]:
         return [quote(name) for name in self.schema.names]

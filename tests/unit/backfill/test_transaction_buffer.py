@@ -25,8 +25,8 @@ from ops.common.errors import OffsetWentBackwards
 T, U = ("public", "t"), ("public", "u")
 
 
-def row(value: int, table: tuple[str, str] = T, holes: tuple[str, ...] = ()) -> RowChange:
-    return RowChange(table, Insert((value,)), holes)
+def row(value: int, table: tuple[str, str] = T) -> RowChange:
+    return RowChange(table, Insert((value,)))
 
 
 def transaction(end: int, *events: Event) -> list[Event]:
@@ -87,10 +87,12 @@ def test_an_open_transaction_waits() -> None:
 
 
 def test_what_is_committed_is_skipped_when_it_comes_again() -> None:
-    stopping = [*transaction(20, Truncated((T,))), *transaction(30, row(3))]
+    poison = Poisoned(T, "column n: NaN")
+    stopping = [*transaction(20, Truncated((T,)), poison), *transaction(30, row(3))]
     buffer = fed(*transaction(10, row(1)), *stopping, committed=20)
     batch = buffer.take()
-    assert values(batch) == [3] and batch.transactions == 1 and batch.stopped == {}
+    assert values(batch) == [3] and batch.transactions == 1
+    assert batch.stopped == {} and batch.truncated == set()
 
 
 def test_a_taken_batch_counts_as_committed() -> None:
@@ -115,8 +117,6 @@ def test_an_empty_transaction_moves_the_position() -> None:
 @pytest.mark.parametrize(
     ("event", "why"),
     [
-        (Truncated((T,)), "it was truncated at the source"),
-        (row(9, holes=("doc",)), "column doc holds a large value that was not sent"),
         (Poisoned(T, "column n: NaN"), "column n: NaN"),
         (RelationChanged(T, "column x was added"), "column x was added"),
     ],
@@ -138,8 +138,27 @@ def test_the_first_reason_stays() -> None:
     assert batch.stopped == {T: "first"}
 
 
-def test_a_truncate_names_several() -> None:
-    assert set(fed(*transaction(10, Truncated((T, U)))).take().stopped) == {T, U}
+def test_a_truncate_ends_the_earlier_changes_of_the_epoch() -> None:
+    """Several in one epoch, one with a cascade, one followed by rows of its own transaction."""
+    buffer = fed(
+        *transaction(10, row(1), row(1, U)),
+        *transaction(20, row(2), Truncated((T, U)), row(3), row(3, U)),
+        *transaction(30, Truncated((T,)), row(4)),
+        *transaction(40, row(5), row(5, U)),
+    )
+    assert buffer.rows == 4
+    batch = buffer.take()
+    assert batch.truncated == {T, U} and batch.stopped == {}
+    assert values(batch) == [4, 5] and values(batch, U) == [3, 5]
+    assert buffer.take().truncated == set()
+
+
+def test_a_truncate_of_an_open_transaction_waits() -> None:
+    buffer = fed(*transaction(10, row(1)), Begin(19, 0, 2), Truncated((T,)))
+    batch = buffer.take()
+    assert values(batch) == [1] and batch.truncated == set()
+    buffer.add(Commit(19, 20, 5))
+    assert buffer.take().truncated == {T}
 
 
 def test_watermarks_of_this_pipeline_are_kept() -> None:

@@ -57,6 +57,7 @@ class Running:
             source="s",
             stream=stream,
             emit_message=self._emit,
+            versions=None,  # type: ignore[arg-type]  (no row has moved)
             tables={},
             committed_lsn=0,
             lake=None,  # type: ignore[arg-type]  (nothing is written)

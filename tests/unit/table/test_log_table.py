@@ -91,4 +91,4 @@ def test_the_integers_of_the_decoder_are_days_and_microseconds() -> None:
 def test_an_empty_log_has_all_its_columns() -> None:
     table = log_table({}, SCHEMA, vnode_count=8, epoch=EPOCH)
     assert table.num_rows == 0
-    assert table.column_names == ["vnode", "epoch", "op", "known", "key", "new", "old"]
+    assert table.column_names == ["vnode", "epoch", "op", "known", "key", "new", "old", "holes"]
