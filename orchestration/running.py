@@ -268,8 +268,7 @@ def _bind(deployment: Deployment, relations: list[Relation], term: Term) -> None
 
 def _start_reader(source: PostgresSource, plan: SourcePlan, lsn: int, tables: Tables) -> SlotReader:
     """Return the slot's reader; a reader whose term is over and that hangs is disconnected."""
-    columns = (c for _, bound in tables.values() for c in bound.schema.columns)
-    binary = reads_binary(c.type for c in columns)
+    binary = reads_binary(bound.schema for _, bound in tables.values())
     reader = SlotReader(source)
     try:
         reader.start(plan.slot, plan.publication, lsn, binary=binary)

@@ -40,9 +40,17 @@ def _numeric(raw: bytes) -> str:
     return f"{text}.{part[:scale].ljust(scale, '0')}"
 
 
+def _time(raw: bytes) -> str:
+    seconds, fraction = divmod(int.from_bytes(raw, "big"), 1_000_000)
+    minutes, second = divmod(seconds, 60)
+    text = f"{minutes // 60:02}:{minutes % 60:02}:{second:02}"
+    return f"{text}.{fraction:06}".rstrip("0") if fraction else text
+
+
 BINARY_TO_TEXT: Mapping[str, Callable[[bytes], str]] = {
     "jsonb": _jsonb,
     "numeric": _numeric,
+    "time": _time,
     "uuid": _uuid,
 }
 """By the name of the type in Postgres."""

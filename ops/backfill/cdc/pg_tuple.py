@@ -15,10 +15,12 @@ look-up. For (id int8, region text, paid bool NOT NULL) it reads, in essence:
     …
     return (v0, v1, v2), p + 6
 
-Whatever it does not expect (NULL where none should be, text, unchanged TOAST, a value that may
-have to be refused, a tuple too short) it leaves, by some ValueError, struct.error or IndexError,
-to the slow reader, which handles every case and names the column. So a row of the fast reader
-never holds UNCHANGED.
+A stream of text is read likewise, value by value.
+
+Whatever it does not expect (NULL where none should be, the form that is not the stream's, unchanged
+TOAST, a value that may have to be refused, a tuple too short) it leaves, by some ValueError,
+struct.error or IndexError, to the slow reader, which handles every case and names the column. So a
+row of the fast reader never holds UNCHANGED.
 
 Pure.
 """
@@ -43,7 +45,7 @@ from ops.backfill.cdc.pg_values import (
     text_decoder,
 )
 from ops.common.change import Row
-from ops.common.schema import FLOATS, Column, DataType, Kind
+from ops.common.schema import FLOATS, INTEGERS, STRINGS, Column, DataType, Kind
 
 ReadTuple = Callable[[bytes, int], tuple[Row, int]]
 """(message, where the Int16 count stands) -> (row, where the tuple ends)"""
@@ -119,12 +121,20 @@ def slow_reader(columns: Sequence[SourceColumn], order: Sequence[int]) -> ReadTu
     return read
 
 
-def fast_reader(columns: Sequence[SourceColumn], order: Sequence[int]) -> ReadTuple:
-    """Return the reader written for these columns; where it returns, `slow_reader` agrees."""
+def fast_reader(
+    columns: Sequence[SourceColumn], order: Sequence[int], *, binary: bool = True
+) -> ReadTuple:
+    """Return the reader written for these columns; where it returns, `slow_reader` agrees.
+
+    `binary` says which form of a value is the usual one.
+    """
     names: dict[str, Any] = {"Unusual": Unusual, "NAN": NAN, "days": days, "micros": micros}
     writer = _Writer(names)
     for index, column in enumerate(columns):
-        writer.column(index, column.bound)
+        if binary:
+            writer.column(index, column.bound)
+        else:
+            writer.text_column(index, column.bound)
     writer.flush()
     row = "".join(f"v{i}, " for i in order)
     source = "\n    ".join(
@@ -162,6 +172,13 @@ class _Writer:
         else:
             self._fixed(index, bound.type.kind)
 
+    def text_column(self, index: int, bound: Column | None) -> None:
+        if bound is None:
+            self._skip(index)
+            return
+        self._one_value(index, TEXT, self._from_text(bound.type))
+        self._null_or_unusual(index)
+
     def flush(self) -> None:
         """Write out the run of columns gathered so far as one unpack and one check."""
         if not self._format:
@@ -195,10 +212,7 @@ class _Writer:
         value = self._value(bound.type)
         if bound.nullable:
             self.flush()
-            self.lines.append(f"if m[p] == {BINARY}:")
-            self.lines.append(f"    e = p + 5 + {self._name('length', _LENGTH)}(m, p + 1)[0]")
-            self.lines.append(f"    v{index} = {value.format(part='m[p + 5:e]')}")
-            self.lines.append("    p = e")
+            self._one_value(index, BINARY, value)
             self._null_or_unusual(index)
             return
         self._format += "BI"
@@ -208,6 +222,12 @@ class _Writer:
         self.lines.append(f"e = p + n{index}")
         self.lines.append(f"v{index} = {value.format(part='m[p:e]')}")
         self.lines.append("p = e")
+
+    def _one_value(self, index: int, kind: int, value: str) -> None:
+        self.lines.append(f"if m[p] == {kind}:")
+        self.lines.append(f"    e = p + 5 + {self._name('length', _LENGTH)}(m, p + 1)[0]")
+        self.lines.append(f"    v{index} = {value.format(part='m[p + 5:e]')}")
+        self.lines.append("    p = e")
 
     def _skip(self, index: int) -> None:
         self.flush()
@@ -228,6 +248,13 @@ class _Writer:
         if data_type.kind is Kind.BYTEA:
             return "{part}"
         return self._name("decode", binary_decoder(data_type)) + "({part})"
+
+    def _from_text(self, data_type: DataType) -> str:
+        if data_type.kind in STRINGS:
+            return "{part}.decode()"
+        if data_type.kind in INTEGERS:
+            return "int({part})"
+        return self._name("decode", text_decoder(data_type)) + "({part})"
 
     def _name(self, stem: str, value: Any) -> str:
         name = f"{stem}_{len(self._names)}"

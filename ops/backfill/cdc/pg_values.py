@@ -23,12 +23,13 @@ Pure.
 
 import re
 from collections.abc import Callable, Iterable
+from datetime import UTC, date, datetime
 from decimal import Context, Decimal
 from struct import Struct
 from typing import Any, assert_never
 
 from ops.backfill.cdc.pg_text import BINARY_TO_TEXT
-from ops.common.schema import DAY_INFINITY, MICRO_INFINITY, DataType, Kind
+from ops.common.schema import DAY_INFINITY, MICRO_INFINITY, DataType, Kind, Schema
 
 Decode = Callable[[bytes], Any]
 SourceType = tuple[int, int]
@@ -94,7 +95,9 @@ def keeps_values(bound: SourceType, now: SourceType) -> bool:
     )
 
 
-def reads_binary(types: Iterable[DataType]) -> bool:
+def reads_binary(tables: Iterable[Schema]) -> bool:
+    """Whether the stream of these tables is asked for in binary."""
+    types = (column.type for schema in tables for column in schema.columns)
     return all(t.kind is not Kind.OTHER or t.name in BINARY_TO_TEXT for t in types)
 
 
@@ -136,8 +139,7 @@ def text_decoder(data_type: DataType) -> Decode:
         case Kind.FLOAT8:
             return lambda raw: _float(float(raw))
         case Kind.NUMERIC:
-            precision, scale = data_type.precision, data_type.scale
-            return lambda raw: _numeric_from_text(raw.decode(), precision, scale)
+            return numeric_text_decoder(data_type.precision, data_type.scale)
         case Kind.TEXT | Kind.OTHER:
             return bytes.decode
         case Kind.BOOL:
@@ -145,9 +147,9 @@ def text_decoder(data_type: DataType) -> Decode:
         case Kind.BYTEA:
             return _bytes_from_text
         case Kind.DATE:
-            return lambda raw: _days_from_text(raw.decode())
+            return _days_from_text
         case Kind.TIMESTAMP | Kind.TIMESTAMPTZ:
-            return lambda raw: _micros_from_text(raw.decode())
+            return _micros_from_text
         case _:
             assert_never(data_type.kind)
 
@@ -223,6 +225,17 @@ def _only_as_text(data_type: DataType) -> Decode:
     return refuse
 
 
+def numeric_text_decoder(precision: int, scale: int) -> Decode:
+    def decode(raw: bytes) -> Decimal:
+        text = raw.decode()
+        # As Postgres prints it, with exactly `scale` digits: neither NaN nor infinity has a point.
+        if scale and len(text) <= precision + 1 and text[-scale - 1 : -scale] == ".":
+            return Decimal(text)
+        return _numeric_from_text(text, precision, scale)
+
+    return decode
+
+
 def _numeric_from_text(text: str, precision: int, scale: int) -> Decimal:
     value = Decimal(text)
     if not value.is_finite():
@@ -247,9 +260,15 @@ _ZONE_TEXT = re.compile(r"([+-])(\d\d)(?::(\d\d))?(?::(\d\d))?")
 
 
 _INFINITY = {"infinity": 1, "-infinity": -1}
+_FIRST_ORDINAL = date(1970, 1, 1).toordinal()
+_FIRST_MOMENT = datetime(1970, 1, 1)
+_FIRST_MOMENT_UTC = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def _days_from_text(text: str) -> int:
+def _days_from_text(raw: bytes) -> int:
+    text = raw.decode()
+    if len(text) == 10 and text[4] == "-":
+        return date.fromisoformat(text).toordinal() - _FIRST_ORDINAL
     if text in _INFINITY:
         return days(_INFINITY[text] * 2**31)
     day, end = _read_date(text)
@@ -258,7 +277,12 @@ def _days_from_text(text: str) -> int:
     return day
 
 
-def _micros_from_text(text: str) -> int:
+def _micros_from_text(raw: bytes) -> int:
+    text = raw.decode()
+    if text[4:5] == "-" and text[-1] != "C":
+        moment = datetime.fromisoformat(text)
+        since = moment - (_FIRST_MOMENT if moment.tzinfo is None else _FIRST_MOMENT_UTC)
+        return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
     if text in _INFINITY:
         return MICRO_INFINITY if text[0] == "i" else -MICRO_INFINITY - 1
     day, end = _read_date(text)

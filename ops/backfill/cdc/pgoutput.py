@@ -156,7 +156,11 @@ _ROWS = frozenset(b"IUD")
 class Decoder:
     """Turns messages of one slot, in order, into events; remembers the relations it was told of."""
 
-    def __init__(self, relations: Mapping[TableName, Schema | Binding]) -> None:
+    def __init__(
+        self, relations: Mapping[TableName, Schema | Binding], *, binary: bool = True
+    ) -> None:
+        """`binary` says how the slot is read; the other form is understood too, but slower."""
+        self._binary = binary
         self._bindings: dict[TableName, Binding] = {}
         self._relations: dict[int, _Relation] = {}
         self._readers: dict[int, _Reader] = {}
@@ -258,7 +262,7 @@ class Decoder:
         order = [sent.index(name) for name in bound.schema.names]
         self._readers[relation.oid] = _Reader(
             relation.table,
-            fast_reader(columns, order),
+            fast_reader(columns, order, binary=self._binary),
             slow_reader(columns, order),
             bound.schema.names,
         )
