@@ -19,12 +19,12 @@ import pyarrow as pa
 from ops.common.arrow import arrow_type
 from ops.common.change import Row
 from ops.common.epoch import Epoch
-from ops.common.schema import INTEGERS, Column, Kind, Schema, struct_ddl
+from ops.common.schema import FLOATS, INTEGERS, Column, Kind, Schema, struct_ddl
 from ops.common.table.net import Net
 from ops.common.vnode import vnode_of
 
 UPSERT, DELETE = "+", "-"
-FIXED = INTEGERS | {Kind.BOOL, Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ}
+FIXED = INTEGERS | FLOATS | {Kind.BOOL, Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ}
 """Never so large that a source would not send them."""
 
 
