@@ -120,7 +120,8 @@ class Deployment:
             columns = (Column(c.name, DataType.parse(c.type), c.nullable) for c in found.columns)
             schema = Schema(tuple(columns), found.key)
             types = {c.name: (c.type_oid, c.modifier) for c in found.columns}
-            return Described(schema, found.oid, found.identity, found.unselected, types)
+            attnums = {c.name: c.attnum for c in found.columns}
+            return Described(schema, found.oid, found.identity, found.unselected, types, attnums)
 
         return describe_table
 

@@ -15,10 +15,12 @@ from datetime import UTC, datetime
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from ops.backfill.cdc.evolve import Origin
 from ops.common.epoch import Epoch, epoch_at, show
 from ops.common.errors import ConfigError
 from ops.common.table.pins import pinned
 from ops.common.table.relation import Relation, find_relation, relations_of
+from ops.common.table.relation import as_of as relation_as_of
 from ops.common.table.state_table import StateTable
 from ops.planner.apply import main_graph
 from orchestration.deployment import Deployment
@@ -65,11 +67,17 @@ def held(deployment: Deployment, names: Sequence[str], *, as_of: AsOf = None) ->
         for name, relation in relations.items():
             _require_readable(name, relation, found.epoch)
         spark, lake = deployment.spark(), deployment.lake
-        frames = {
-            name: StateTable(spark, lake, relation).read(found.contents[relation.id])
-            for name, relation in relations.items()
-        }
+        frames = {}
+        for name, relation in relations.items():
+            then = relation_as_of(deployment.store, relation, found.epoch)
+            rows = StateTable(spark, lake, then).read(found.contents[relation.id])
+            frames[name] = rows.withColumnsRenamed(_names(then))
         yield Held(found.epoch, frames)
+
+
+def _names(relation: Relation) -> dict[str, str]:
+    """Return what columns are called at the source, where that is not their name in files."""
+    return {} if relation.origin is None else dict(Origin.from_json(relation.origin).names)
 
 
 def rows(deployment: Deployment, name: str, *, as_of: AsOf = None) -> pa.Table:

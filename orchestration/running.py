@@ -10,12 +10,11 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from ops.aggregate.view_actor import ViewActor
 from ops.aggregate.view_executor import ViewExecutor
-from ops.backfill.cdc.pg_values import SourceType, reads_binary
-from ops.backfill.cdc.pgoutput import Binding, TableName
+from ops.backfill.cdc.bound import Tables, bindings
+from ops.backfill.cdc.pg_values import reads_binary
 from ops.backfill.cdc.prepare import committed_position, prepare_source
 from ops.backfill.cdc.row_versions import RowVersions
 from ops.backfill.cdc.source_executor import SourceExecutor
@@ -27,7 +26,8 @@ from ops.barrier_worker.recovery import GiveUp, Patience
 from ops.barrier_worker.worker import BarrierWorker
 from ops.common.barrier import Barrier
 from ops.common.epoch import Epoch
-from ops.common.errors import ConfigError, ConsistencyError, LeaseHeld
+from ops.common.errors import ConfigError, ConsistencyError, LeaseHeld, Unsupported
+from ops.common.schema import Schema
 from ops.common.table.merge import LogMerger
 from ops.common.table.relation import Relation, StagedFile, find_relation, relations_of
 from ops.planner.apply import (
@@ -36,6 +36,7 @@ from ops.planner.apply import (
     main_graph,
     state_name,
 )
+from ops.planner.bind import bind_view
 from ops.planner.plan import PipelinePlan, SourcePlan, ViewPlan
 from orchestration.deployment import Deployment
 from resources.control_store import StoreUnreachable
@@ -44,7 +45,6 @@ from resources.postgres_rows import read_rows
 from resources.postgres_slot import SlotInUse, SlotReader
 
 Tell = Callable[[str], None]
-Tables = dict[TableName, tuple[Relation, Binding]]
 
 
 def ensure_applied(deployment: Deployment, plan: PipelinePlan) -> None:
@@ -200,7 +200,7 @@ def _main_graph(
     store = deployment.store
     relations = relations_of(store, plan.name)
     _bind(deployment, relations, worker.keeper.term)
-    views = {r.name: r for r in relations if r.kind == "view"}
+    views = {r.name: r for r in relations if r.kind == "view" and r.state != "Stopped"}
     terms: dict[str, Term] = {
         name: take_over(store, view.graph, owner=owner, failpoint=deployment.failpoint)
         for name, view in views.items()
@@ -223,6 +223,7 @@ def _main_graph(
             epoch_of_view=partial(_epoch_of_view, terms, view.name),
         )
         for view in plan.views
+        if view.name in views
     ]
 
     def forward(barrier: Barrier, files: tuple[StagedFile, ...]) -> None:
@@ -233,7 +234,7 @@ def _main_graph(
     for source_plan in plan.sources:
         source = deployment.source(source_plan)
         lsn = committed_position(store, source, source_plan)
-        tables = _bindings(plan, source_plan.name, relations)
+        tables = bindings(plan, source_plan.name, relations)
         reader = stack.enter_context(_start_reader(source, source_plan, lsn, tables))
         sources[source_plan.name] = SourceExecutor(
             pipeline=plan.name,
@@ -246,6 +247,7 @@ def _main_graph(
                 deployment.spark,
                 lambda: worker.committed,
                 partial(read_rows, source),
+                source.attributes,
             ),
             tables=tables,
             committed_lsn=lsn,
@@ -265,7 +267,18 @@ def _main_graph(
         views,
         terms,
         maintain=lambda epoch: _merge_logs(deployment, plan.name, worker),
+        misfit=partial(_misfit, plan),
     )
+
+
+def _misfit(plan: PipelinePlan, view: str, upstream: Schema) -> str | None:
+    found = plan.view(view)
+    assert found is not None
+    try:
+        bind_view(found, upstream)
+    except Unsupported as error:
+        return str(error)
+    return None
 
 
 def _bind(deployment: Deployment, relations: list[Relation], term: Term) -> None:
@@ -290,36 +303,8 @@ def _start_reader(source: PostgresSource, plan: SourcePlan, lsn: int, tables: Ta
     return reader
 
 
-def _source_types(origin: dict[str, Any]) -> dict[str, SourceType] | None:
-    """Return the types at the source; None of a table that was bound before they were kept."""
-    types = origin.get("types")
-    return None if types is None else {name: (oid, mod) for name, (oid, mod) in types.items()}
-
-
 def _epoch_of_view(terms: dict[str, Term], view: str) -> Epoch:
     return terms[view].committed
-
-
-def _bindings(plan: PipelinePlan, source: str, relations: list[Relation]) -> Tables:
-    """Return the tables to decode: those of this source that are not stopped."""
-    bindings: Tables = {}
-    for table in plan.tables:
-        relation = find_relation(relations, table.name)
-        if table.source != source or relation.state == "Stopped":
-            continue
-        assert relation.origin is not None
-        key = (table.external_schema, table.external_table)
-        bindings[key] = (
-            relation,
-            Binding(
-                relation.schema,
-                oid=relation.origin["oid"],
-                identity=relation.origin["identity"],
-                unselected=frozenset(relation.origin["unselected"]),
-                types=_source_types(relation.origin),
-            ),
-        )
-    return bindings
 
 
 def _merge_logs(deployment: Deployment, pipeline: str, worker: BarrierWorker) -> None:

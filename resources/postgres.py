@@ -13,7 +13,13 @@ import psycopg
 from psycopg import sql
 
 from resources.postgres_link import Link, Session, SourceBusy, SourceRefused
-from resources.postgres_table import TableDescription, describe, quoted
+from resources.postgres_table import (
+    AttributeDescription,
+    TableDescription,
+    attributes,
+    describe,
+    quoted,
+)
 
 OLDEST_VERSION = 140_000
 POLL_SECONDS = 0.1
@@ -95,6 +101,11 @@ class PostgresSource(Link):
         """Return the table with all its columns, or with the named ones; refuse with a way out."""
         with self.session() as session:
             return describe(session, schema, table, columns=columns)
+
+    def attributes(self, oid: int) -> list[AttributeDescription]:
+        """Return a table's columns as they are now, with what rows of before have in each."""
+        with self.session() as session:
+            return attributes(session, oid)
 
     def ensure_publication(self, name: str, tables: Iterable[tuple[str, str]]) -> list[str]:
         """Have `tables` published whole; return the names of those that were added.

@@ -17,6 +17,7 @@ from resources.errors import ConfigError
 from resources.postgres_link import Link, SourceRefused, SourceUnreachable, compose
 
 PAGE_SECONDS = 300
+UNDEFINED_COLUMN = "42703"
 
 _FIXED = {
     "int2": pa.int16(),
@@ -189,6 +190,9 @@ def _decimals(
 def _named(error: adbc_driver_manager.Error) -> Exception:
     state = error.sqlstate or ""
     text = str(error).strip().partition("\n")[0]
+    if state == UNDEFINED_COLUMN:
+        # The stream will tell; whoever tries again knows the table as it is then.
+        return SourceUnreachable(f"a page was asked for a column that is not there: {text}")
     if isinstance(error, adbc_driver_manager.OperationalError) and not state:
         return SourceUnreachable(f"a page could not be read: {text}")
     if state[:2] in _PASSING:

@@ -46,6 +46,22 @@ class ColumnDescription:
 
 
 @dataclass(frozen=True, slots=True)
+class AttributeDescription:
+    """A column as the catalog has it now."""
+
+    name: str
+    type: str | None
+    nullable: bool
+    attnum: int
+    type_oid: int
+    modifier: int
+    missing: str | None
+    """As text, what rows have that were there before the column."""
+    computed: bool
+    """Its default gave each row of before a value of its own, with no event."""
+
+
+@dataclass(frozen=True, slots=True)
 class TableDescription:
     schema: str
     table: str
@@ -89,6 +105,25 @@ def describe(
         rowsecurity=found["rowsecurity"],
         estimated_rows=int(found["reltuples"]) if found["reltuples"] >= 0 else None,
     )
+
+
+def attributes(session: Session, oid: int) -> list[AttributeDescription]:
+    """Return a table's columns as they are now, none if it is not there any more."""
+    told = {row["attnum"]: row for row in session.rows("select_attributes", oid=oid)}
+    return [
+        AttributeDescription(
+            row["name"],
+            type_name(row),
+            row["nullable"],
+            row["attnum"],
+            row["type_oid"],
+            row["modifier"],
+            told[row["attnum"]]["missing"],
+            told[row["attnum"]]["computed"],
+        )
+        for row in session.rows("select_columns", oid=oid)
+        if row["attnum"] in told
+    ]
 
 
 def type_name(row: dict[str, Any]) -> str | None:

@@ -117,6 +117,7 @@ def list_file(tx: Statements, file: StagedFile, *, after: Epoch, epoch: Epoch) -
         unknown_rows=file.unknown_rows,
         hole_rows=file.hole_rows,
         truncates=file.truncates,
+        schema_version=file.schema_version,
         key_ranges=None if file.key_ranges is None else json.dumps(file.key_ranges),
     )
 

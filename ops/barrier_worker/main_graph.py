@@ -16,11 +16,12 @@ from ops.barrier_manager.events import CreateProgress, Report
 from ops.barrier_manager.progress import DoneLogStore
 from ops.barrier_worker.commit import EpochCommit, commit_epoch
 from ops.barrier_worker.lease import Term, take_over
-from ops.barrier_worker.reports import SourceOutput, ViewOutput
+from ops.barrier_worker.reports import ChangedSchema, SourceOutput, ViewOutput
 from ops.barrier_worker.worker import Actor, Completed
 from ops.common.epoch import Epoch
 from ops.common.errors import TermOver
 from ops.common.ports import Failpoint, Statements, Store
+from ops.common.schema import Schema
 from ops.common.table.relation import Relation, target_pin
 
 
@@ -47,6 +48,8 @@ class PipelineGraph:
     views: Mapping[str, Relation]
     terms: dict[str, Term]
     maintain: Callable[[Epoch], None]
+    misfit: Callable[[str, Schema], str | None]
+    """Says why a view cannot be computed from a table with such columns; None if it can."""
 
     def actors(self) -> Sequence[Actor]:
         return [*self.sources.values(), *self.view_actors]
@@ -84,7 +87,11 @@ class PipelineGraph:
                 # It rejoins in the commit of the checkpoint in which it said that it is done.
                 done = _is_done(completed.reports.get(("view", view.view)))
                 self._view(tx, view, epoch, rejoining=done)
-            for command in completed.commands:
+            for changed in (c for output in sources for c in output.changed):
+                self._columns(tx, changed, epoch)
+            # Else it is done by the graph that is made anew.
+            flushed = all(output.flushed for output in sources)
+            for command in completed.commands if flushed else ():
                 tx.execute("set_command_done", command=command, epoch=epoch)
 
         commit_epoch(
@@ -135,6 +142,32 @@ class PipelineGraph:
             self._truncated(tx, relation, graph)
         for relation, why in output.stopped.items():
             tx.execute("set_relation_state", relation=relation, state="Stopped", why=why)
+
+    def _columns(self, tx: Statements, changed: ChangedSchema, epoch: Epoch) -> None:
+        """Let a table's columns change after this epoch; views that miss one stop at it."""
+        version = changed.version
+        tx.execute("keep_schema", relation=changed.relation, epoch=epoch, version=version)
+        tx.execute(
+            "set_schema",
+            relation=changed.relation,
+            version=version,
+            schema=dict(changed.schema),
+            origin=dict(changed.origin),
+        )
+        schema = Schema.from_json(dict(changed.schema))
+        for name, view in self.views.items():
+            why = self.misfit(name, schema) if view.upstream == changed.relation else None
+            if why is not None:
+                # One that follows is still before this epoch: it must not come past it.
+                tx.query("take_over_lease", graph=view.graph, owner=self.owner)
+                tx.execute(
+                    "set_view_in_step",
+                    relation=view.id,
+                    in_step=False,
+                    state="Stopped",
+                    why=why,
+                    epoch=None,
+                )
 
     def _truncated(self, tx: Statements, relation: int, graph: str) -> None:
         """End a backfill that a TRUNCATE overtook; a page in flight cannot bring rows back.

@@ -5,6 +5,7 @@ Pure.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from ops.common.barrier import Attempt
 from ops.common.epoch import Epoch
@@ -26,12 +27,23 @@ class PassedWatermark:
 
 
 @dataclass(frozen=True, slots=True)
+class ChangedSchema:
+    """What the columns of a relation are from the next epoch on, as the store keeps them."""
+
+    relation: int
+    version: int
+    schema: Mapping[str, Any]
+    origin: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class SourceOutput:
     """`end_lsn` is None where the stream has not moved; `stopped` maps relations to reasons.
 
     `truncated` maps the relations that were truncated to the graphs of their backfills, `filled`
     those of whose rows some were read from the source to where the stream stood then. `relations`
-    are those that the source has now.
+    are those that the source has now. Those in `changed` have other columns after this epoch.
+    `flushed` is false where a flush could not be seen.
     """
 
     source: str
@@ -44,6 +56,8 @@ class SourceOutput:
     truncated: Mapping[int, str] = field(default_factory=dict)
     filled: Mapping[int, int] = field(default_factory=dict)
     relations: tuple[int, ...] = ()
+    changed: tuple[ChangedSchema, ...] = ()
+    flushed: bool = True
 
 
 @dataclass(frozen=True, slots=True)

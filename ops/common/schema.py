@@ -109,6 +109,10 @@ class Column:
     name: str
     type: DataType
     nullable: bool = True
+    added: int = 1
+    """The version of the table's schema it came with."""
+    default: str | None = None
+    """As text, what rows have that were there before it; set only where `added` is more than 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,14 +139,22 @@ class Schema:
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "columns": [[c.name, str(c.type), c.nullable] for c in self.columns],
+            "columns": [_column_json(c) for c in self.columns],
             "key": list(self.key),
         }
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> "Schema":
-        columns = tuple(Column(n, DataType.parse(t), null) for n, t, null in data["columns"])
+        columns = tuple(
+            Column(name, DataType.parse(text), *rest) for name, text, *rest in data["columns"]
+        )
         return Schema(columns, tuple(data["key"]))
+
+
+def _column_json(column: Column) -> list[Any]:
+    """Return (name, type, nullable), and (added, default) of one that came later."""
+    told = [column.name, str(column.type), column.nullable]
+    return told if column.added == 1 else [*told, column.added, column.default]
 
 
 def spark_type(data_type: DataType) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ops.backfill.cdc.evolve import Origin
 from ops.common.errors import ConfigError, Unsupported
 from ops.common.ports import Failpoint, Statements, Store, unarmed
 from ops.common.schema import INTEGERS, Schema
@@ -28,6 +29,8 @@ class Described:
     unselected: tuple[str, ...]
     types: Mapping[str, tuple[int, int]]
     """Each column's type at the source: its oid and modifier."""
+    attnums: Mapping[str, int]
+    """Each column's number at the source, which it keeps when it is renamed."""
 
 
 Describe = Callable[[TablePlan], Described]
@@ -133,13 +136,16 @@ def _bound_table(plan: TablePlan, describe: Describe) -> tuple[Schema, dict[str,
             f"table {plan.name}: its key ({key}) is not one integer column, which is all that can "
             "be backfilled so far"
         )
-    origin = {
-        "oid": found.oid,
-        "identity": found.identity,
-        "unselected": [*found.unselected],
-        "types": found.types,
-    }
-    return schema, origin
+    origin = Origin(
+        found.oid,
+        found.identity,
+        found.unselected,
+        {name: found.attnums[name] for name in schema.names},
+        {},
+        {name: found.types[name] for name in schema.names},
+        follows_all=plan.columns is None,
+    )
+    return schema, origin.to_json()
 
 
 def _create_table(tx: Statements, plan: TablePlan, schema: Schema, origin: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ SELECT relations.log_start,
                     'epoch', files.epoch, 'path', files.path, 'rows', files.rows,
                     'bytes', files.bytes, 'unknown_rows', files.unknown_rows,
                     'hole_rows', files.hole_rows, 'truncates', files.truncates,
-                    'key_ranges', files.key_ranges
+                    'key_ranges', files.key_ranges, 'schema_version', files.schema_version
                 ) ORDER BY files.epoch, files.id
             )
             FROM files WHERE files.relation = relations.id AND files.unlisted_at IS NULL
@@ -17,7 +17,8 @@ SELECT relations.log_start,
     coalesce(
         (
             SELECT json_agg(
-                json_build_object('epoch', bases.epoch, 'path', bases.path, 'version', bases.version)
+                json_build_object('epoch', bases.epoch, 'path', bases.path, 'version', bases.version,
+                    'schema_version', bases.schema_version)
                 ORDER BY bases.epoch DESC
             )
             FROM bases WHERE bases.relation = relations.id

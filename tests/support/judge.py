@@ -50,21 +50,27 @@ def lake_rows(pipeline: TestPipeline, name: str, epoch: int) -> Rows:
         stored = _relation(control, name)
         relation = stored["id"]
         files = control.execute(
-            "SELECT kind, after_epoch, epoch, path, truncates FROM files "
+            "SELECT kind, after_epoch, epoch, path, truncates, schema_version FROM files "
             "WHERE relation = %s AND unlisted_at IS NULL ORDER BY epoch",
             [relation],
         ).fetchall()
         base = control.execute(
-            "SELECT epoch, path, version FROM bases WHERE relation = %s AND epoch <= %s "
+            "SELECT epoch, path, version, schema_version FROM bases "
+            "WHERE relation = %s AND epoch <= %s "
             "ORDER BY epoch DESC LIMIT 1",
             [relation, epoch],
         ).fetchone()
     if base is None:
-        snapshots = [f["path"] for f in files if f["kind"] == "snapshot"]
-        rows = [row for path in snapshots for row in _parquet(pipeline.lake / path)]
+        snapshots = [f for f in files if f["kind"] == "snapshot"]
+        rows = [
+            _shaped(row, stored, f["schema_version"])
+            for f in snapshots
+            for row in _parquet(pipeline.lake / f["path"])
+        ]
     else:
         table = DeltaTable(str(pipeline.lake / base["path"]), version=base["version"])
-        rows = table.to_pyarrow_table().to_pylist()
+        found_rows = table.to_pyarrow_table().to_pylist()
+        rows = [_shaped(row, stored, base["schema_version"]) for row in found_rows]
     found = _by_key(f"{name} below its log", rows, key)
     start = base["epoch"] if base else 0
     last = (start, start)
@@ -80,7 +86,12 @@ def lake_rows(pipeline: TestPipeline, name: str, epoch: int) -> Rows:
         if file["truncates"]:
             found.clear()
         whole = stored["kind"] != "table" or file["after_epoch"] >= stored["live_since"]
-        _apply(name, found, _parquet(pipeline.lake / file["path"]), whole=whole)
+        log = _parquet(pipeline.lake / file["path"])
+        for change in log:
+            for image in ("new", "old"):
+                if change[image] is not None:
+                    change[image] = _shaped(change[image], stored, file["schema_version"])
+        _apply(name, found, log, whole=whole)
         last = covers
     return found
 
@@ -150,6 +161,18 @@ def _apply(name: str, rows: Rows, log: list[dict[str, Any]], *, whole: bool) -> 
             # What was not sent is as it was; a page may bring the row only later.
             below = rows.get(key, {}) if not whole else rows[key]
             rows[key] = change["new"] | {name: below[name] for name in holes}
+
+
+def _shaped(row: dict[str, Any], stored: dict[str, Any], version: int) -> dict[str, Any]:
+    """Return a row in the columns the relation has now, written when it had others."""
+    shaped = {}
+    for name, kind, _, *later in stored["schema"]["columns"]:
+        added, default = later or (1, None)
+        if added > version and default is not None:
+            shaped[name] = int(default) if kind.startswith("int") else default
+        else:
+            shaped[name] = row.get(name)
+    return shaped
 
 
 def _names(log: list[dict[str, Any]]) -> tuple[str, ...]:

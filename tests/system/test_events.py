@@ -5,7 +5,7 @@ import signal
 import pytest
 
 from tests.support.driver import Job
-from tests.support.judge import lake_rows, require_equal, require_no_orphans
+from tests.support.judge import lake_rows, require_equal, require_no_orphans, source_rows
 from tests.support.pipeline import REVENUE, TestPipeline
 from tests.support.writer import LiveWriter
 from tests.system.conftest import Launch, MakePipeline
@@ -147,3 +147,53 @@ def test_large_values_that_are_not_sent(make_pipeline: MakePipeline, launch: Lau
     epoch = stream.finish()
     require_equal(pipeline, epoch, tables=tables)
     assert pipeline.asked("SELECT FROM files WHERE hole_rows > 0")
+
+
+def test_columns_that_come_and_go(make_pipeline: MakePipeline, launch: Launch) -> None:
+    """Added with and without a default, dropped, added again, renamed; views go on or stop."""
+    by_paid = "SELECT paid, count(*) AS orders FROM orders GROUP BY paid"
+    pipeline = make_pipeline(rows=ROWS, views={"revenue": REVENUE, "by_paid": by_paid})
+    steps = ("stream", "table", "view", "settle", "merge", "fold", "fold_again", "rest", "collect")
+    views = ("revenue", "by_paid")
+    run = launch(Job(pipeline.settings, "run", steps, views=views, max_log_files=3))
+    run.await_file(run.file("settled"))
+    with LiveWriter(pipeline.dsn, rows=ROWS) as writer:
+        for number, statement in enumerate(
+            (
+                "ALTER TABLE orders ADD COLUMN extra int DEFAULT 5",
+                "BEGIN; UPDATE orders SET quantity = 6 WHERE id = 3; "
+                "ALTER TABLE orders ADD COLUMN more text, DROP COLUMN day; "
+                "UPDATE orders SET more = 'm', extra = NULL WHERE id % 7 = 0; COMMIT",
+                "ALTER TABLE orders RENAME amount TO total",
+                "ALTER TABLE orders ADD COLUMN day text DEFAULT 'today'",
+            )
+        ):
+            if number == 1:
+                writer.stop()
+            run_sql(pipeline, statement, "UPDATE orders SET quantity = 1 WHERE id % 11 = 0")
+            version = f"SELECT FROM relations WHERE schema_version = {number + 2}"
+            until(lambda v=version: bool(pipeline.asked(v)))  # type: ignore[misc]
+    merged = "SELECT FROM files WHERE unlisted_at IS NOT NULL AND kind = 'log'"
+    while not pipeline.asked(merged):
+        run_sql(pipeline, "UPDATE orders SET quantity = quantity + 1 WHERE id % 9 = 0")
+    assert pipeline.states()["by_paid"] == ("Done", None)
+    before = source_rows(pipeline, "by_paid")
+    run_sql(
+        pipeline,
+        "ALTER TABLE orders DROP COLUMN paid",
+        "UPDATE orders SET quantity = 2 WHERE id % 5 = 0",
+    )
+    until(lambda: pipeline.states()["by_paid"][0] == "Stopped")
+    assert "orders has no column 'paid'" in str(pipeline.states()["by_paid"][1])
+    epoch = run.finish()
+    assert pipeline.states()["orders"] == ("Live", None)
+    assert pipeline.states()["revenue"] == ("Done", None)
+    names = {"amount": "total", "day_11": "day"}
+    found = {
+        key: {names.get(name, name): value for name, value in row.items()}
+        for key, row in lake_rows(pipeline, "orders", epoch).items()
+    }
+    expected = source_rows(pipeline, "orders")
+    assert len(expected) > ROWS / 2
+    assert found == expected
+    assert lake_rows(pipeline, "by_paid", epoch) == before

@@ -17,10 +17,6 @@ EVENTS = {
         "ALTER TABLE retyped ALTER quantity TYPE bigint; UPDATE retyped SET quantity = 99",
         "column quantity was int4 and is now int8",
     ),
-    "wider": (
-        "ALTER TABLE wider ADD COLUMN extra int DEFAULT 5; UPDATE wider SET quantity = 99",
-        "column extra was added",
-    ),
 }
 VIEWS = {
     "per_retyped": REVENUE.replace("orders GROUP", "retyped GROUP"),

@@ -263,6 +263,7 @@ class ParallelizedCdcBackfillExecutor:
                 path,
                 page.rows,
                 page.bytes,
+                schema_version=self.relation.schema_version,
                 key_ranges=((LEAST if first is None else first, page.last_key),),
             )
             yield Page(

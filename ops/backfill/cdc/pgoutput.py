@@ -27,20 +27,30 @@ Pure.
 
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from struct import Struct
 from typing import NamedTuple
 
+from ops.backfill.cdc.pg_relation import (
+    Binding,
+    RelationMessage,
+    TableName,
+    misfit,
+    moved,
+    parse_relation,
+    text_at,
+)
 from ops.backfill.cdc.pg_tuple import UNCHANGED, ReadTuple, SourceColumn, fast_reader, slow_reader
-from ops.backfill.cdc.pg_values import EPOCH_MICROS, SourceType, ValueRefused, keeps_values, type_of
-from ops.common.change import Change, Delete, Insert, Update
+from ops.backfill.cdc.pg_values import (
+    EPOCH_MICROS,
+    ValueRefused,
+    text_decoder,
+)
+from ops.common.change import Change, Delete, Insert, Row, Update
 from ops.common.errors import ConsistencyError
 from ops.common.schema import Schema
 
-__all__ = ["UNCHANGED", "Decoder", "Event"]
-
-TableName = tuple[str, str]
-"""(schema, table)"""
+__all__ = ["UNCHANGED", "Binding", "Decoder", "Event", "TableName"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +85,15 @@ class Truncated:
 
 @dataclass(frozen=True, slots=True)
 class RelationChanged:
-    """The source's table is no longer the one that was bound."""
+    """The source's table is no longer the one that was bound.
+
+    `sent` are the names of its columns now, where it may be followed: some are new, gone, or called
+    something else, and no more than that.
+    """
 
     table: TableName
     why: str
+    sent: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,32 +119,6 @@ class MalformedMessage(ConsistencyError):
     """Bytes that are no message of this protocol; nothing after them can be trusted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Binding:
-    """A table as it was when it was bound; what is None is taken from its first Relation message.
-
-    `unselected` are the source's columns that the table leaves out: any other one it does not
-    know was added since.
-    """
-
-    schema: Schema
-    oid: int | None = None
-    identity: str | None = None
-    unselected: frozenset[str] = frozenset()
-    types: Mapping[str, SourceType] | None = None
-    """What the columns' types are at the source."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Relation:
-    """A Relation message as sent: columns are (is in the identity, name, type, modifier)."""
-
-    oid: int
-    table: TableName
-    identity: str
-    columns: tuple[tuple[bool, str, int, int], ...]
-
-
 class _Reader(NamedTuple):
     table: TableName
     read: ReadTuple
@@ -141,8 +130,6 @@ class _Reader(NamedTuple):
 _OID = Struct(">I").unpack_from
 _BEGIN = Struct(">QqI").unpack_from
 _COMMIT = Struct(">BQQq").unpack_from
-_RELATION_TAIL = Struct(">BH").unpack_from
-_COLUMN_TAIL = Struct(">Ii").unpack_from
 _TRUNCATE = Struct(">IB").unpack_from
 _MESSAGE = Struct(">BQ").unpack_from
 _INSERT, _UPDATE, _DELETE, _BEGINS, _COMMITS, _RELATES, _TRUNCATES, _SAYS = b"IUDBCRTM"
@@ -160,7 +147,7 @@ class Decoder:
         """`binary` says how the slot is read; the other form is understood too, but slower."""
         self._binary = binary
         self._bindings: dict[TableName, Binding] = {}
-        self._relations: dict[int, _Relation] = {}
+        self._relations: dict[int, RelationMessage] = {}
         self._readers: dict[int, _Reader] = {}
         for table, bound in relations.items():
             self.bind(table, bound)
@@ -212,7 +199,7 @@ class Decoder:
             _, commit_lsn, end_lsn, since_2000 = _COMMIT(message, 1)
             return Commit(commit_lsn, end_lsn, since_2000 + EPOCH_MICROS)
         if kind == _RELATES:
-            return self._relation(_parse_relation(message))
+            return self._relation(parse_relation(message))
         if kind == _TRUNCATES:
             count, _ = _TRUNCATE(message, 1)
             oids = struct.unpack_from(f">{count}I", message, 6)
@@ -220,21 +207,21 @@ class Decoder:
             return Truncated(tables) if tables else None
         if kind == _SAYS:
             transactional, lsn = _MESSAGE(message, 1)
-            prefix, position = _string(message, 10)
+            prefix, position = text_at(message, 10)
             content = message[position + 4 : position + 4 + _OID(message, position)[0]]
             return LogicalMessage(bool(transactional), lsn, prefix, content)
         if kind in _SKIPPED:
             return None
         raise MalformedMessage(f"no message of protocol version 1 starts with {message[:1]!r}")
 
-    def _relation(self, relation: _Relation) -> RelationChanged | None:
+    def _relation(self, relation: RelationMessage) -> RelationChanged | None:
         # A name belongs to the table that had it last.
         for oid in [o for o, known in self._relations.items() if known.table == relation.table]:
             del self._relations[oid]
         self._relations[relation.oid] = relation
         return self._fit(relation)
 
-    def _fit(self, relation: _Relation) -> RelationChanged | None:
+    def _fit(self, relation: RelationMessage) -> RelationChanged | None:
         """Make the reader of a bound table, or say why it can no longer be read."""
         for table, binding in self._bindings.items():
             if binding.oid == relation.oid and table != relation.table:
@@ -242,26 +229,28 @@ class Decoder:
         bound = self._bindings.get(relation.table)
         if bound is None:
             return None
-        why = _misfit(relation, bound)
-        if why is not None:
-            return self._changed(relation.table, why)
+        columns_moved, why = moved(relation, bound), misfit(relation, bound)
+        if columns_moved is not None or why is not None:
+            names = tuple(name for _, name, _, _ in relation.columns)
+            self.unbind(relation.table)
+            return RelationChanged(
+                relation.table, columns_moved or why or "", names if columns_moved else None
+            )
         if bound.oid is None or bound.identity is None or bound.types is None:
             # From here on this is the table that was bound; anything else is a change.
-            self._bindings[relation.table] = Binding(
-                bound.schema,
-                relation.oid,
-                relation.identity,
-                bound.unselected,
-                {name: (oid, modifier) for _, name, oid, modifier in relation.columns},
+            types = {name: (oid, modifier) for _, name, oid, modifier in relation.columns}
+            ours = {n: types[bound.shown(n)] for n in bound.schema.names if n not in bound.absent}
+            self._bindings[relation.table] = replace(
+                bound, oid=relation.oid, identity=relation.identity, types=ours
             )
-        by_name = {column.name: column for column in bound.schema.columns}
+        by_name = {bound.shown(column.name): column for column in bound.schema.columns}
         columns = [SourceColumn(name, by_name.get(name)) for _, name, _, _ in relation.columns]
         sent = [column.name for column in columns]
-        order = [sent.index(name) for name in bound.schema.names]
+        order = [sent.index(bound.shown(n)) for n in bound.schema.names if n not in bound.absent]
         self._readers[relation.oid] = _Reader(
             relation.table,
-            fast_reader(columns, order, binary=self._binary),
-            slow_reader(columns, order),
+            _with_defaults(fast_reader(columns, order, binary=self._binary), bound),
+            _with_defaults(slow_reader(columns, order), bound),
             bound.schema.names,
             bound.schema.key_positions,
         )
@@ -312,53 +301,21 @@ def _with_holes(found: RowChange, key: tuple[int, ...]) -> RowChange:
     return found._replace(change=Update(before, tuple(after), change.full, tuple(holes)))
 
 
-def _misfit(relation: _Relation, bound: Binding) -> str | None:
-    """Return why rows of this relation are not rows of the bound table, None if they are."""
-    if bound.oid is not None and bound.oid != relation.oid:
-        return f"it was dropped and made again (oid {bound.oid}, now {relation.oid})"
-    if bound.identity is not None and bound.identity != relation.identity:
-        return f"its replica identity changed from {bound.identity!r} to {relation.identity!r}"
-    sent = {name: (oid, modifier) for _, name, oid, modifier in relation.columns}
-    for column in bound.schema.columns:
-        if column.name not in sent:
-            return f"column {column.name} is gone or renamed"
-        found = sent[column.name]
-        is_now = type_of(*found)
-        bound_to = None if bound.types is None else bound.types[column.name]
-        if is_now == column.type if bound_to is None else keeps_values(bound_to, found):
-            continue
-        if is_now is None or is_now == column.type:
-            return f"column {column.name} has another type now"
-        return f"column {column.name} was {column.type.shown} and is now {is_now}"
-    added = [n for n in sent if n not in bound.schema.names and n not in bound.unselected]
-    if added:
-        return f"column {', '.join(added)} was added"
-    if relation.identity == "n":
-        return "its replica identity is NOTHING: updates and deletes are not published"
-    identifying = {name for is_key, name, _, _ in relation.columns if is_key}
-    # Under FULL every column is marked; the key is then whatever was bound.
-    if relation.identity != "f" and identifying != set(bound.schema.key):
-        now = ", ".join(sorted(identifying)) or "nothing"
-        return f"its key was ({', '.join(bound.schema.key)}) and is now ({now})"
-    return None
+def _with_defaults(read: ReadTuple, bound: Binding) -> ReadTuple:
+    """Return a reader that puts their defaults where columns are absent."""
+    if not bound.absent:
+        return read
+    values = {
+        place: None if c.default is None else text_decoder(c.type)(c.default.encode())
+        for place, c in enumerate(bound.schema.columns)
+        if c.name in bound.absent
+    }
 
+    def read_all(message: bytes, position: int) -> tuple[Row, int]:
+        row, position = read(message, position)
+        whole = list(row)
+        for place, value in values.items():
+            whole.insert(place, value)
+        return tuple(whole), position
 
-def _parse_relation(message: bytes) -> _Relation:
-    (oid,) = _OID(message, 1)
-    namespace, position = _string(message, 5)
-    name, position = _string(message, position)
-    identity, count = _RELATION_TAIL(message, position)
-    position += 3
-    columns = []
-    for _ in range(count):
-        is_key = bool(message[position] & 1)
-        column, position = _string(message, position + 1)
-        type_oid, modifier = _COLUMN_TAIL(message, position)
-        position += 8
-        columns.append((is_key, column, type_oid, modifier))
-    return _Relation(oid, (namespace or "pg_catalog", name), chr(identity), tuple(columns))
-
-
-def _string(message: bytes, position: int) -> tuple[str, int]:
-    end = message.index(b"\0", position)
-    return message[position:end].decode(), end + 1
+    return read_all

@@ -6,6 +6,7 @@ Pure.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
+from ops.backfill.cdc.evolve import Attribute
 from ops.common.change import Row
 from ops.common.schema import Schema
 from ops.common.table.net import Key
@@ -23,8 +24,12 @@ class ChangeStream(Protocol):
 
 
 class Versions(Protocol):
-    """Rows by key, of the lake as of the last commit or of the source at this moment."""
+    """Rows by key, of the lake as of the last commit or of the source at this moment.
 
+    `columns` are those that a table of the source has at this moment, by its oid.
+    """
+
+    def columns(self, oid: int) -> Sequence[Attribute]: ...
     def before(self, relation: Relation, keys: Sequence[Key]) -> Mapping[Key, Row] | None: ...
     def now(
         self, table: tuple[str, str], schema: Schema, keys: Sequence[Key]

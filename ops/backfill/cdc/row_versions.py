@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from ops.backfill.cdc.evolve import Attribute
 from ops.common.arrow import arrow_type
 from ops.common.change import Row
 from ops.common.columns import same_key
@@ -41,6 +42,7 @@ class RowVersions:
     spark: Callable[[], SparkSession]
     committed: Callable[[], Epoch]
     read_rows: ReadRows
+    columns: Callable[[int], Sequence[Attribute]]
 
     def before(self, relation: Relation, keys: Sequence[Key]) -> Mapping[Key, Row] | None:
         """Return rows as of the last commit by key; None while the table is not live."""

@@ -8,6 +8,9 @@
                         Not to pause or resume, nor while paused: it takes what is gathered
     after the commit    confirm the slot up to the committed position, never past it
 
+When columns of a table change (`evolve`), no more is taken: the epoch ends before the transaction
+that has the change, and the graph is made anew with the table as it is then.
+
 A hole of a row that kept its key goes into the log as it is: readers have the row below at hand,
 and a tick looks nothing up. A hole of a row whose key has changed is filled first (`row_versions`);
 if from the source, a message follows, before which the table may not go live.
@@ -19,13 +22,16 @@ import json
 import threading
 import uuid
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
+from ops.backfill.cdc.bound import binding
+from ops.backfill.cdc.evolve import Origin, evolve
 from ops.backfill.cdc.pg_values import reads_binary
-from ops.backfill.cdc.pgoutput import Binding, Decoder, TableName
+from ops.backfill.cdc.pgoutput import Binding, Decoder, RelationChanged, TableName
 from ops.backfill.cdc.ports import ChangeStream, Versions
 from ops.backfill.cdc.transaction_buffer import Batch, TransactionBuffer
 from ops.barrier_manager.manager import LocalBarrierManager
-from ops.barrier_worker.reports import SourceOutput
+from ops.barrier_worker.reports import ChangedSchema, SourceOutput
 from ops.common.barrier import Barrier, BarrierKind, Pause
 from ops.common.controls import Controls, apply
 from ops.common.errors import TransientError
@@ -78,12 +84,14 @@ class SourceExecutor:
         self._to_confirm: int | None = None
         self._lock = threading.Lock()
         self._controls = Controls()
+        self._changed: list[ChangedSchema] = []
+        """Not empty once the columns of a table have changed: the graph will be made anew."""
         self._begun = False
         """The Initial barrier has come, which may say that it is paused."""
 
     @property
     def has_work(self) -> bool:
-        return self._buffer.transactions > 0
+        return self._buffer.transactions > 0 or bool(self._changed)
 
     @property
     def is_full(self) -> bool:
@@ -129,7 +137,7 @@ class SourceExecutor:
         return not self._controls.paused and not isinstance(barrier.mutation, Pause)
 
     def _poll(self) -> None:
-        if self.is_full or self._controls.paused or not self._begun:
+        if self.is_full or self._controls.paused or not self._begun or self._changed:
             # The reader answers the server's keep-alives by itself.
             self._clock.sleep(POLL_SECONDS)
         else:
@@ -138,8 +146,31 @@ class SourceExecutor:
     def _read(self) -> None:
         for _, message in self._stream.poll(POLL_SECONDS):
             event = self._decoder.decode(message)
+            if isinstance(event, RelationChanged) and event.sent is not None:
+                event = self._follow(event, event.sent)
             if event is not None:
                 self._buffer.add(event)
+
+    def _follow(self, event: RelationChanged, sent: tuple[str, ...]) -> RelationChanged | None:
+        """Go on with a table as it is now; if that cannot be, return why not."""
+        relation = self._tables[event.table]
+        assert relation.origin is not None
+        origin, version = Origin.from_json(relation.origin), relation.schema_version + 1
+        columns = self._versions.columns(origin.oid)
+        found = evolve(relation.schema, origin, sent, columns, version=version)
+        if isinstance(found, str):
+            return RelationChanged(event.table, found)
+        if found.schema == relation.schema and found.origin.names == origin.names:
+            # It leaves a new column out, or the message is older than the change it came with.
+            same = replace(relation, origin=found.origin.to_json())
+            self._tables[event.table] = same
+            again = self._decoder.bind(event.table, replace(binding(same), absent=found.absent))
+            return None if again is None else RelationChanged(event.table, again.why)
+        self._buffer.halt()
+        self._changed.append(
+            ChangedSchema(relation.id, version, found.schema.to_json(), found.origin.to_json())
+        )
+        return None
 
     def _await_flush(self) -> None:
         token = uuid.uuid4().hex
@@ -147,7 +178,7 @@ class SourceExecutor:
         self._emit(f'{{"flush": "{token}"}}')
         self._failpoint("flush.after_message")
         deadline = self._clock.monotonic() + FLUSH_SECONDS
-        while not self._buffer.has_flush(token):
+        while not self._buffer.has_flush(token) and not self._changed:
             if self._clock.monotonic() > deadline:
                 raise FlushNotSeen(self._source)
             # Also with a full buffer: what is waited for lies behind it.
@@ -179,6 +210,8 @@ class SourceExecutor:
             {relation.id: relation.graph for relation in truncated},
             fills,
             tuple(relation.id for relation in self._tables.values()),
+            tuple(self._changed),
+            flushed=not self._changed,
         )
 
     def _write(
@@ -215,6 +248,7 @@ class SourceExecutor:
             ranges,
             truncates=name in batch.truncated,
             hole_rows=sum(bool(row.holes) for row in net.values()),
+            schema_version=relation.schema_version,
         )
 
     def _fill(self, relation: Relation, name: TableName, net: Net) -> int | None:

@@ -58,6 +58,7 @@ class TransactionBuffer:
         self._closed = Batch()
         self._open: list[Event] = []
         self._inside = False
+        self._halted = False
 
     @property
     def idle(self) -> bool:
@@ -80,7 +81,13 @@ class TransactionBuffer:
     def has_flush(self, token: str) -> bool:
         return token in self._closed.flushes
 
+    def halt(self) -> None:
+        """Take no more: the transaction that is open comes again, to a decoder that fits it."""
+        self._halted = True
+
     def add(self, event: Event) -> None:
+        if self._halted:
+            return
         match event:
             case Begin():
                 self._inside = True

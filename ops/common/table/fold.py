@@ -14,7 +14,7 @@ it while they are folded one after the other.
 Spark.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -26,13 +26,15 @@ from ops.common.arrow import arrow_schema
 from ops.common.epoch import ZERO, Epoch, epoch_at, unix_ms
 from ops.common.errors import ConsistencyError, TermOver
 from ops.common.ports import Failpoint, Lake, Statements, Store
-from ops.common.schema import quote
+from ops.common.schema import Column, quote
+from ops.common.table.defaults import add_columns_sql, default_sql, later_defaults
 from ops.common.table.holes import have_holes
 from ops.common.table.log import DELETE, may_have_holes
 from ops.common.table.relation import (
     Base,
     Contents,
     Relation,
+    as_of,
     contents,
     listing,
     relations_of,
@@ -109,6 +111,7 @@ class Folder:
 
     def fold(self, relation: Relation, epoch: Epoch) -> Base | None:
         """Bring the base to `epoch`, which is pinned; None when nothing is to fold."""
+        relation = as_of(self.store, relation, epoch)
         whole = contents(self.store, relation, epoch)
         if not whole.logs and whole.base is not None:
             # Nothing has changed, and the epoch is one that all relations can be read at.
@@ -127,7 +130,7 @@ class Folder:
         self.delta.settle(
             relation.path, after=whole.base.version if whole.base else -1, upto=version
         )
-        base = Base(epoch, relation.path, version)
+        base = Base(epoch, relation.path, version, relation.schema_version)
         self._record(relation, whole, base)
         return base
 
@@ -166,28 +169,48 @@ class Folder:
             raise UnexpectedVersion(relation.name, recorded=recorded, found=version)
         return made
 
+    def _new_columns(self, whole: Contents) -> list[Column]:
+        """Return the columns that the base does not have yet; those that went stay in it."""
+        relation = whole.relation
+        if _version_below(whole) == relation.schema_version:
+            return []
+        base = self.spark.read.format("delta").load(self.lake.uri(relation.path))
+        return [c for c in relation.schema.columns if c.name not in base.columns]
+
     def _merge_into(self, relation: Relation, whole: Contents, stamp: str) -> None:
         table = StateTable(self.spark, self.lake, relation)
         name = f"_tg_fold_{relation.id}"
-        table.newest(whole).createOrReplaceTempView(name)
+        source = table.newest(whole)
+        if whole.base is None and len({f.schema_version for f in whole.snapshots}) > 1:
+            # Only a page itself tells which of its columns came later.
+            source = table.as_log(table.read(whole))
+        source.createOrReplaceTempView(name)
+        later = later_defaults(relation.schema, _version_below(whole))
+        defaults = {c.name: default_sql(c) for c in later}
         same = " AND ".join(f"base.{quote(k)} <=> log.key.{quote(k)}" for k in relation.schema.key)
         may = may_have_holes(relation.schema) if have_holes(whole.logs) else ()
-        sets = ", ".join(f"{quote(c)} = {_value(c, c in may)}" for c in relation.schema.names)
+        sets = ", ".join(
+            f"{quote(c)} = {_value(c, c in may, defaults.get(c))}" for c in relation.schema.names
+        )
         names = ", ".join(quote(c) for c in relation.schema.names)
         values = ", ".join(f"log.new.{quote(c)}" for c in relation.schema.names)
         self.spark.conf.set(STAMP, stamp)
+        self.failpoint("fold.before_delta")
+        if new := self._new_columns(whole):
+            # With nothing by which Delta would take the MERGE for done.
+            self.spark.conf.unset(TXN_APP)
+            self.spark.conf.unset(TXN_VERSION)
+            self.spark.sql(add_columns_sql(self.lake.uri(relation.path), new)).collect()
         # Delta skips a transaction it has seen: a folder that wakes up late cannot go back.
         self.spark.conf.set(TXN_APP, _prefix(relation).strip())
         self.spark.conf.set(TXN_VERSION, str(whole.as_of))
-        self.failpoint("fold.before_delta")
         self.spark.sql(
             f"MERGE INTO delta.`{self.lake.uri(relation.path)}` AS base USING {name} AS log "
             f"ON {same} "
             f"WHEN MATCHED AND log.op = '{DELETE}' THEN DELETE "
             f"WHEN MATCHED THEN UPDATE SET {sets} "
             f"WHEN NOT MATCHED AND log.op <> '{DELETE}' THEN INSERT ({names}) VALUES ({values})"
-            # A truncated table is what its log says since then, and nothing else.
-            + (" WHEN NOT MATCHED BY SOURCE THEN DELETE" if whole.truncated else "")
+            + _of_the_others(whole, defaults)
         ).collect()
         self.failpoint("fold.after_delta")
 
@@ -205,6 +228,7 @@ class Folder:
                 epoch=base.epoch,
                 path=base.path,
                 version=base.version,
+                schema_version=base.schema_version,
             )
             self._unlist(tx, relation, base.epoch)
         self.failpoint("fold.after_record")
@@ -229,12 +253,30 @@ class Folder:
         require_term(tx, self.term.graph, self.term.term)
 
 
-def _value(name: str, may_be_hole: bool) -> str:
+def _version_below(whole: Contents) -> int:
+    """Return the oldest version by which the rows below the log were written."""
+    if whole.base is not None:
+        return whole.base.schema_version
+    return min((f.schema_version for f in whole.snapshots), default=whole.relation.schema_version)
+
+
+def _of_the_others(whole: Contents, defaults: Mapping[str, str]) -> str:
+    """Return what becomes of rows that the log does not name."""
+    if whole.truncated:
+        # A truncated table is what its log says since then, and nothing else.
+        return " WHEN NOT MATCHED BY SOURCE THEN DELETE"
+    if not defaults:
+        return ""
+    sets = ", ".join(f"{quote(name)} = {value}" for name, value in defaults.items())
+    return f" WHEN NOT MATCHED BY SOURCE THEN UPDATE SET {sets}"
+
+
+def _value(name: str, may_be_hole: bool, default: str | None) -> str:
     """Return what a row of the log makes of a column of the base."""
     sent, literal = f"log.new.{quote(name)}", name.replace("\\", "\\\\").replace("'", "\\'")
     if not may_be_hole:
         return sent
-    below = f"base.{quote(name)}"
+    below = f"base.{quote(name)}" if default is None else default
     return f"CASE WHEN array_contains(log.holes, '{literal}') THEN {below} ELSE {sent} END"
 
 

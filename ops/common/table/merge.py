@@ -21,6 +21,7 @@ from ops.common.table.relation import (
     DataFile,
     Relation,
     StagedFile,
+    as_of,
     listing,
     since_truncation,
 )
@@ -63,6 +64,7 @@ class LogMerger:
             f"{relation.path}/_attempts",
             failpoint=self.failpoint,
         )
+        relation = as_of(self.store, relation, run[-1].epoch)
         table = StateTable(self.spark, self.lake, relation)
         counting, truncated = since_truncation(run)
         merged = table.merge_log(counting).coalesce(1)
@@ -84,6 +86,7 @@ class LogMerger:
                 ranges,
                 truncates=truncated,
                 hole_rows=min(holes, rows),
+                schema_version=relation.schema_version,
             )
             for path, rows, size in keep_written(
                 self.lake, attempt.directory, failpoint=self.failpoint, also_empty=truncated

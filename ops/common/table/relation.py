@@ -15,7 +15,7 @@ Pure.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from ops.common.epoch import ZERO, Epoch
@@ -44,6 +44,7 @@ class Relation:
     live_since: Epoch | None
     snapshot_epoch: Epoch | None
     in_step: bool
+    schema_version: int = 1
 
     @staticmethod
     def from_row(row: dict[str, Any]) -> "Relation":
@@ -65,6 +66,7 @@ class DataFile:
     truncates: bool = False
     hole_rows: int = 0
     """Rows that take some value from the row's version before this file."""
+    schema_version: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,7 @@ class Base:
     epoch: Epoch
     path: str
     version: int
+    schema_version: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +96,7 @@ class StagedFile:
     truncates: bool = False
     hole_rows: int = 0
     """Rows that take some value from the row's version before this file."""
+    schema_version: int = 1
 
 
 File = TypeVar("File", bound=DataFile | StagedFile)
@@ -126,6 +130,14 @@ def target_pin(graph: str) -> str:
 
 def relations_of(store: Statements, pipeline: str) -> list[Relation]:
     return [Relation.from_row(r) for r in store.query("select_relations", pipeline=pipeline)]
+
+
+def as_of(store: Statements, relation: Relation, epoch: Epoch) -> Relation:
+    """Return the relation with the columns it had at an epoch."""
+    rows = store.query("select_schema_as_of", relation=relation.id, epoch=epoch)
+    if not rows:
+        return relation
+    return replace(relation, **{**rows[0], "schema": Schema.from_json(rows[0]["schema"])})
 
 
 def find_relation(relations: Iterable[Relation], name: str) -> Relation:

@@ -9,13 +9,17 @@
 A hole of a log row (`holes.py`) is filled from what is below it: a read has the base at hand, and
 changes have looked the row up anyway, since where there are holes there is no before image.
 
+A file is read by its own version of the schema: what came later is NULL in it, or has the default
+it was added with.
+
 Every key comparison takes NULL as equal to NULL: the groups of a view may be NULL.
 
 Spark.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
@@ -23,10 +27,11 @@ from pyspark.sql import functions as F
 
 from ops.common.columns import field, key_struct, same_key, vnode_column, within
 from ops.common.ports import Lake, VersionFile
-from ops.common.schema import Schema, quote, spark_type
+from ops.common.schema import Column, Schema, quote, spark_type
+from ops.common.table.defaults import default, later_defaults, with_defaults
 from ops.common.table.holes import filled, has_hole, have_holes, newest_given, with_given
 from ops.common.table.key_range import KeyRanges, joined, overlap
-from ops.common.table.log import DELETE, log_ddl
+from ops.common.table.log import DELETE, UPSERT, log_ddl
 from ops.common.table.relation import (
     Contents,
     DataFile,
@@ -117,8 +122,17 @@ class StateTable:
         return moved.where(~F.col("old").eqNullSafe(F.col("new")))
 
     def log(self, files: Sequence[DataFile | StagedFile]) -> DataFrame:
-        paths = [self.lake.uri(f.path) for f in files]
-        return self.spark.read.schema(log_ddl(self.schema)).parquet(*paths)
+        by_version: dict[int, list[str]] = {}
+        for file in files:
+            by_version.setdefault(file.schema_version, []).append(file.path)
+        frames = []
+        for paths, later in self._versions(by_version):
+            uris = [self.lake.uri(path) for path in paths]
+            rows = self.spark.read.schema(log_ddl(self.schema)).parquet(*uris)
+            for image in ("new", "old") if later else ():
+                rows = rows.withColumn(image, with_defaults(image, later, self.schema))
+            frames.append(rows)
+        return reduce(DataFrame.unionByName, frames)
 
     def rows_of_vnodes(self, contents: Contents, vnodes: Sequence[int]) -> DataFrame:
         """Return the rows whose key falls into one of `vnodes`."""
@@ -131,6 +145,15 @@ class StateTable:
     def newest(self, contents: Contents) -> DataFrame:
         """Return (`key`, `op`, `new`, `holes`): what the log says last of each key it names."""
         return self._newest(self.log(contents.logs), contents.logs)
+
+    def as_log(self, rows: DataFrame) -> DataFrame:
+        """Return whole rows as `newest` would."""
+        return rows.select(
+            key_struct(self.schema.key_columns).alias("key"),
+            F.lit(UPSERT).alias("op"),
+            F.struct(*self._columns()).alias("new"),
+            F.lit(None).cast("array<string>").alias("holes"),
+        )
 
     def merge_log(self, files: Sequence[DataFile]) -> DataFrame:
         """Return the rows of log files with one row per key, as the log has them, sorted by key."""
@@ -150,17 +173,37 @@ class StateTable:
         A version's files are read as they are: going through Delta would work out the version's
         state in Spark jobs of its own, for each read.
         """
-        paths: list[str] = []
+        by_version: dict[int, list[str]] = {}
         if contents.base is not None and not contents.truncated:
             base, first = contents.base, self.schema.key[0]
             files = self.lake.version_files(base.path, base.version, first)
             paths = [f.path for f in files if _may_hold(f, ranges)]
+            by_version = {base.schema_version: paths} if paths else {}
         elif contents.base is None:
-            paths = [f.path for f in contents.snapshots]
+            for file in contents.snapshots:
+                by_version.setdefault(file.schema_version, []).append(file.path)
         ddl = ", ".join(f"{quote(c.name)} {spark_type(c.type)}" for c in self.schema.columns)
-        if not paths:
+        if not by_version:
             return self.spark.createDataFrame([], ddl)
-        return self.spark.read.schema(ddl).parquet(*(self.lake.uri(path) for path in paths))
+        frames = []
+        for paths, later in self._versions(by_version):
+            rows = self.spark.read.schema(ddl).parquet(*(self.lake.uri(p) for p in paths))
+            if later:
+                given = {c.name: default(c) for c in later}
+                rows = rows.select(
+                    *(given.get(n, field("", n)).alias(n) for n in self.schema.names)
+                )
+            frames.append(rows)
+        return reduce(DataFrame.unionByName, frames)
+
+    def _versions(
+        self, by_version: Mapping[int, list[str]]
+    ) -> list[tuple[list[str], tuple[Column, ...]]]:
+        """Return files to be read as one, with the columns whose defaults their rows have."""
+        together: dict[tuple[Column, ...], list[str]] = {}
+        for version, paths in by_version.items():
+            together.setdefault(later_defaults(self.schema, version), []).extend(paths)
+        return [(paths, later) for later, paths in together.items()]
 
     def _within(self, rows: DataFrame, path: str, ranges: KeyRanges | None) -> DataFrame:
         """Let Parquet skip the row groups outside of `ranges`, taken as one.
