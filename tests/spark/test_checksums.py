@@ -1,0 +1,100 @@
+"""A row has one checksum at the source and in the lake, whatever its types; ranges mean the same."""
+
+import math
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from ops.backfill.cdc.verify.canonical import postgres_hash, spark_hash
+from ops.backfill.cdc.verify.compare import place_column
+from ops.backfill.cdc.verify.ranges import KeyRange, cut, place_of
+from ops.common.schema import INT8, Column, Schema
+from resources.checksums import ChecksumRefused, SparkChecksums
+from resources.embedded.postgres import RunningPostgres
+from resources.lake import Lake
+from tests.support.source_place import TYPES, Place
+
+# Each row differs from the others in one column at least; NULLs and the ends of each type.
+ROWS = """INSERT INTO t VALUES
+  (1, NULL, 7, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+  (2, 32767, 2147483647, 0, 0, 0, 0, '', '', '', true, '1970-01-01', '1970-01-01', '1970-01-01'),
+  (3, -32768, -2147483648, -0.01, -0.000000000000000001, -1.5, 1, 'N', 'N', 'N', false,
+   '4713-01-01 BC', '4713-01-01 BC', '4713-01-01 BC'),
+  (4, 1, 1, 9999999999.99, 99999999999999999999.999999999999999999, 1e-18,
+   99999999999999999999999999999999999999, E'a\\x1fb', E'\\x1f', 'a', NULL,
+   '9999-12-31', '9999-12-31 23:59:59.999999', '9999-12-31 23:59:59.999+00'),
+  (5, 1, 1, 1.10, 1.1, 1.10, 10, 'Straße 漢字 🜨', ' x ', ' x ', NULL, '0001-01-01',
+   '1969-12-31 23:59:59.999999', '1969-12-31 23:59:59.999+02'),
+  (9223372036854775807, 0, 0, 100, 100, 1e10, 5, E'line\\nline\\t\\\\', '%s {} $1', 'abcde', true,
+   '2024-02-29', '2024-03-31 02:30:00.000001', '2024-03-31 02:30:00.5+05:30')"""
+
+
+@pytest.fixture
+def source(postgres: RunningPostgres) -> Iterator[Place]:
+    name = "checksums"
+    postgres.ensure_database(name)
+    place = Place(postgres, name)
+    yield place
+    place.close()
+
+
+def checksums(spark: SparkSession, place: Place, schema: Schema) -> SparkChecksums:
+    hashed = postgres_hash(schema.columns)
+    return SparkChecksums(spark, place.source, "public", "t", schema.key, hashed, 2)
+
+
+def test_every_type_has_one_checksum(spark: SparkSession, source: Place, lake: Lake) -> None:
+    source.run(f"CREATE TABLE t ({TYPES})", ROWS)
+    schema = source.binding("t").schema
+    page = source.page("t")
+    lake.write("page.parquet", page)
+    ids = [(i,) for i in page.column("id").to_pylist()]
+    ranges = [KeyRange(low, high) for low, high in zip(ids, [*ids[1:], None], strict=True)]
+    asked = checksums(spark, source, schema).take([(r.lower, r.upper) for r in ranges], limit=10)
+    frame = spark.read.parquet(lake.uri("page.parquet"))
+    found = frame.orderBy("id").select(F.expr(spark_hash(schema.columns)).alias("hash")).toArrow()
+    assert [(1, h) for h in found.column("hash").to_pylist()] == [(c.rows, c.total) for c in asked]
+    assert len(set(asked)) == len(ids) == 6
+
+
+def test_what_the_lake_has_no_place_for_is_no_error(spark: SparkSession, source: Place) -> None:
+    source.run(
+        f"CREATE TABLE t ({TYPES})",
+        "INSERT INTO t (id, middle, free, day, at, at_z) VALUES "
+        "(1, 1, 'NaN', 'infinity', '-infinity', 'infinity'), "
+        "(2, 1, 0.1234567890123456789, NULL, NULL, NULL), (3, 1, 0.123456789012345678, "
+        "NULL, NULL, NULL), (4, 1, 1e100, NULL, NULL, NULL)",
+    )
+    schema = source.binding("t").schema
+    taken = checksums(spark, source, schema).take(
+        [((1,), (2,)), ((2,), (3,)), ((3,), (4,)), ((4,), None), (None, None)], limit=10
+    )
+    assert [c.rows for c in taken] == [1, 1, 1, 1, 4]
+    assert len({c.total for c in taken}) == 5 and sum(c.total for c in taken[:4]) == taken[4].total
+    with pytest.raises(ChecksumRefused, match="does not exist"):
+        SparkChecksums(spark, source.source, "public", "gone", ["id"], "1", 1).take(
+            [(None, None)], limit=1
+        )
+
+
+def test_a_statement_reads_no_more_than_its_limit(spark: SparkSession, source: Place) -> None:
+    source.run("CREATE TABLE t (a int, b int, PRIMARY KEY (a, b))")
+    source.run("INSERT INTO t SELECT i / 10, i % 10 FROM generate_series(0, 99) AS i")
+    schema = source.binding("t").schema
+    ranges = [((0, 5), (1, 2)), (None, (3, 3)), ((9, 9), None)]
+    taken = checksums(spark, source, schema).take(ranges, limit=20)
+    assert [c.rows for c in taken] == [7, 20, 1]
+
+
+def test_a_row_has_one_place(spark: SparkSession) -> None:
+    schema = Schema((Column("a", INT8), Column("b", INT8)), ("a", "b"))
+    keys = [(a, b) for a in range(-3, 9) for b in range(3)]
+    ranges = cut(KeyRange(), keys, count=11)
+    table = pa.table({"a": [a for a, _ in keys], "b": [b for _, b in keys]})
+    placed = spark.createDataFrame(table).select("a", "b", place_column(schema, ranges).alias("p"))
+    found = {(r["a"], r["b"]): r["p"] for r in placed.toArrow().to_pylist()}
+    assert found == {key: place_of(key, ranges) for key in keys}
+    assert max(found.values()) == 10 and math.isclose(len(keys) / 11, 3, abs_tol=1)
