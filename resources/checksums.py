@@ -1,4 +1,4 @@
-"""Checksums of key ranges of a source's table, taken by the source itself, asked for by Spark tasks.
+"""Checksums of key ranges of a source's table, taken by the source, asked for by Spark tasks.
 
 A few tasks, each with one connection at a time, ask for one range after the other: one short
 statement each, which reads no more than a limit of rows. Only counts and sums come back.

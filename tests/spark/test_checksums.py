@@ -1,4 +1,4 @@
-"""A row has one checksum at the source and in the lake, whatever its types; ranges mean the same."""
+"""A row has one checksum at the source and in the lake, whatever its types; so has a range."""
 
 import math
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The key ranges a table is compared by: cut where the lake's own keys say, so the source is spared.
+"""The key ranges a table is compared by: cut where the lake's own keys say, to spare the source.
 
     sample of keys   k k k k k k k k k k k
     ranges           (-∞, k4) [k4, k8) [k8, +∞)     each of about as many rows
@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ops.common.errors import ConfigError
 from ops.common.schema import INTEGERS, Column
 
 Key = tuple[Any, ...]
@@ -39,6 +40,26 @@ class KeyRange:
 
 
 ALL = KeyRange()
+
+
+class BadRange(ConfigError):
+    def __init__(self, text: str, why: str) -> None:
+        super().__init__(f"{text!r} is no range of keys: {why}; write a..b, a.. or ..b")
+
+
+def parse_range(text: str, key: Sequence[Column]) -> KeyRange:
+    """Read what stands after `--range`: whole numbers, both included."""
+    if not is_ordered(key) or len(key) != 1:
+        raise BadRange(text, "only a table with one integer key can be asked for in parts")
+    low, dots, high = text.partition("..")
+    try:
+        lower = (int(low),) if low else None
+        upper = (int(high) + 1,) if high else None
+    except ValueError:
+        raise BadRange(text, "its ends are not whole numbers") from None
+    if not dots or (lower is not None and upper is not None and lower >= upper):
+        raise BadRange(text, "it holds no key" if dots else "it has no ..")
+    return KeyRange(lower, upper)
 
 
 def is_ordered(key: Sequence[Column]) -> bool:
