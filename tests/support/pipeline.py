@@ -113,6 +113,7 @@ def new_pipeline(
     interval_ms: int = 500,
     full_identity: bool = False,
     retention_s: float = 3600,
+    page_rows: int = 500,
 ) -> Iterator[TestPipeline]:
     """Make it all; afterwards the slot and both databases are gone. Tables have orders' columns."""
     mark = f"{os.getpid()}_{next(_numbers)}_{uuid.uuid4().hex[:6]}"
@@ -124,7 +125,7 @@ def new_pipeline(
     text = SOURCE.format(database=source, slot=f"slot_{mark}")
     for table in tables:
         text += TABLE.format(
-            name=table, rows_per_split=max(rows // 2, 1), page_rows=500, vnodes=VNODES
+            name=table, rows_per_split=max(rows // 2, 1), page_rows=page_rows, vnodes=VNODES
         )
     for name, query in views.items():
         text += f"CREATE MATERIALIZED VIEW {name} AS {query};\n"

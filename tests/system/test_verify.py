@@ -69,7 +69,7 @@ def repaired_rows(pipeline: TestPipeline) -> list[tuple[object, ...]]:
 
 
 def test_three_rows_differ_and_three_are_written(make_pipeline: MakePipeline) -> None:
-    pipeline = make_pipeline(rows=ROWS)
+    pipeline = make_pipeline(rows=ROWS, page_rows=ROWS)
     with pipeline.source() as source:
         for number in range(4):
             source.execute(f"INSERT INTO orders VALUES ({ROW.format(APART + number)})".encode())
@@ -107,7 +107,7 @@ def test_three_rows_differ_and_three_are_written(make_pipeline: MakePipeline) ->
 
 
 def test_a_lost_slot_costs_the_rows_that_changed(make_pipeline: MakePipeline) -> None:
-    pipeline = make_pipeline(rows=3000, full_identity=True)
+    pipeline = make_pipeline(rows=3000, page_rows=3000, full_identity=True)
     with open_deployment(pipeline.settings) as deployment:
         with LocalRun(deployment, PIPELINE, tell=print) as run:
             run.wait_settled(on_progress=lambda _: None)
