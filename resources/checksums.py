@@ -68,7 +68,7 @@ class SparkChecksums:
             limit=sql.Literal(int(limit)),
         ).as_string(None)
         # It becomes the inside of COPY (…): no comment, no semicolon.
-        return text.partition("\n")[2].strip().removesuffix(";")
+        return text[text.index("SELECT") :].strip().removesuffix(";")
 
 
 class ChecksumTask:
