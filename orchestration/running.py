@@ -256,6 +256,7 @@ def _main_graph(
         sources,
         actors,
         views,
+        {name: find_relation(relations, state_name(name)) for name in views},
         terms,
         maintain=lambda epoch: _merge_logs(deployment, plan.name, worker),
     )

@@ -23,6 +23,9 @@ from ops.common.errors import RepairWithdrawn, TermOver
 from ops.common.ports import Failpoint, Statements, Store
 from ops.common.table.relation import Relation, target_pin
 
+HOLD_SECONDS = 900.0
+"""How long a run that has gone holds what its views were reading, and an idle one as well."""
+
 
 class SourceActor(Actor, Protocol):
     @property
@@ -35,7 +38,7 @@ class SourceActor(Actor, Protocol):
 
 @dataclass
 class PipelineGraph:
-    """`terms` holds the term of each view this run has taken in, by the view's name."""
+    """By the view's name, `terms` holds the term of each view this run has taken in."""
 
     pipeline: str
     graph: str
@@ -45,6 +48,7 @@ class PipelineGraph:
     sources: Mapping[str, SourceActor]
     view_actors: Sequence[Actor]
     views: Mapping[str, Relation]
+    states: Mapping[str, Relation]
     terms: dict[str, Term]
     maintain: Callable[[Epoch], None]
 
@@ -74,6 +78,7 @@ class PipelineGraph:
         epoch = barrier.epoch.prev
 
         def also(tx: Statements) -> None:
+            self._hold(tx, epoch)
             for source, offset in offsets.items():
                 tx.execute("set_source_offset", pipeline=self.pipeline, name=source, offset=offset)
             for output in sources:
@@ -102,6 +107,27 @@ class PipelineGraph:
             name="rejoin" if barrier.rejoining else "tick",
             also=also,
         )
+
+    def _hold(self, tx: Statements, epoch: Epoch) -> None:
+        """Say that nothing listed before is in use, and that all that is listed from here on is.
+
+        The views in step look at what is listed after a commit, and read it until the next one.
+        """
+        held = sorted(
+            relation
+            for view in self.terms
+            for relation in (self.views[view].upstream, self.states[view].id)
+            if relation is not None
+        )
+        if held:
+            tx.query("lock_relations", relations=held)
+            tx.execute(
+                "upsert_reader_pins",
+                relations=held,
+                owner=self.graph,
+                epoch=epoch,
+                seconds=HOLD_SECONDS,
+            )
 
     def after_commit(self, completed: Completed) -> None:
         for output in completed.outputs.values():

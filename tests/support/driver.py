@@ -317,7 +317,7 @@ class Driver:
         self._fold()
 
     def _vacuum(self) -> None:
-        self._say(maintenance.vacuum(self.deployment, PIPELINE))
+        self._say(maintenance.vacuum(self.deployment, PIPELINE, unlisted_s=0))
 
     def _rest(self) -> None:
         self._await(self._file("go").exists, seconds=300)
