@@ -37,6 +37,15 @@ class ChangedSchema:
 
 
 @dataclass(frozen=True, slots=True)
+class TakenRepair:
+    """So many rows of a repair are in this epoch; None where it no longer fits its table."""
+
+    repair: int
+    relation: int
+    rows: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class SourceOutput:
     """`end_lsn` is None where the stream has not moved; `stopped` maps relations to reasons.
 
@@ -58,6 +67,7 @@ class SourceOutput:
     relations: tuple[int, ...] = ()
     changed: tuple[ChangedSchema, ...] = ()
     flushed: bool = True
+    repairs: tuple[TakenRepair, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

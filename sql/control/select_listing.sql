@@ -21,7 +21,7 @@ SELECT relations.log_start,
                     'schema_version', bases.schema_version)
                 ORDER BY bases.epoch DESC
             )
-            FROM bases WHERE bases.relation = relations.id
+            FROM bases WHERE bases.relation = relations.id AND bases.forgotten_at IS NULL
         ), '[]'
     ) AS bases
 FROM relations WHERE relations.id = %(relation)s

@@ -55,9 +55,8 @@ def lake_rows(pipeline: TestPipeline, name: str, epoch: int) -> Rows:
             [relation],
         ).fetchall()
         base = control.execute(
-            "SELECT epoch, path, version, schema_version FROM bases "
-            "WHERE relation = %s AND epoch <= %s "
-            "ORDER BY epoch DESC LIMIT 1",
+            "SELECT epoch, path, version, schema_version FROM bases WHERE forgotten_at IS NULL "
+            "AND relation = %s AND epoch <= %s ORDER BY epoch DESC LIMIT 1",
             [relation, epoch],
         ).fetchone()
     if base is None:
@@ -101,7 +100,9 @@ def require_no_orphans(pipeline: TestPipeline) -> int:
     with _control(pipeline) as control:
         relations = [r["path"] for r in control.execute("SELECT path FROM relations")]
         files = control.execute("SELECT path, unlisted_at, removed_at FROM files").fetchall()
-        bases = control.execute("SELECT path, version FROM bases").fetchall()
+        bases = control.execute(
+            "SELECT path, version FROM bases WHERE forgotten_at IS NULL"
+        ).fetchall()
     root = pipeline.lake / PIPELINE
     there = {str(p.relative_to(pipeline.lake)) for p in root.rglob("*") if p.is_file()}
     named = {f["path"] for f in files if f["removed_at"] is None}
@@ -159,8 +160,8 @@ def _apply(name: str, rows: Rows, log: list[dict[str, Any]], *, whole: bool) -> 
         else:
             holes = change.get("holes") or ()
             # What was not sent is as it was; a page may bring the row only later.
-            below = rows.get(key, {}) if not whole else rows[key]
-            rows[key] = change["new"] | {name: below[name] for name in holes}
+            filled = {name: rows[key][name] for name in holes if whole or key in rows}
+            rows[key] = change["new"] | filled
 
 
 def _shaped(row: dict[str, Any], stored: dict[str, Any], version: int) -> dict[str, Any]:

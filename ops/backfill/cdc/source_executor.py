@@ -2,7 +2,8 @@
 
     between barriers    poll the slot, decode, gather; not while paused
     Barrier             say how much is gathered, collect
-    Checkpoint          net what is whole, write a log file per changed table, collect
+    Checkpoint          net what is whole, write a log file per changed table, take repairs in,
+                        collect
     SyncCheckpoint      first send a message through the source and wait for it: whatever was
                         committed there before the flush was asked for is then in the epoch.
                         Not to pause or resume, nor while paused: it takes what is gathered
@@ -30,8 +31,9 @@ from ops.backfill.cdc.pg_values import reads_binary
 from ops.backfill.cdc.pgoutput import Binding, Decoder, RelationChanged, TableName
 from ops.backfill.cdc.ports import ChangeStream, Versions
 from ops.backfill.cdc.transaction_buffer import Batch, TransactionBuffer
+from ops.backfill.cdc.verify.taking import RepairTaker, looked_up
 from ops.barrier_manager.manager import LocalBarrierManager
-from ops.barrier_worker.reports import ChangedSchema, SourceOutput
+from ops.barrier_worker.reports import ChangedSchema, SourceOutput, TakenRepair
 from ops.common.barrier import Barrier, BarrierKind, Pause
 from ops.common.controls import Controls, apply
 from ops.common.errors import TransientError
@@ -71,6 +73,7 @@ class SourceExecutor:
         clock: Clock,
         failpoint: Failpoint,
         forward: Callable[[Barrier, tuple[StagedFile, ...]], None],
+        repairs: RepairTaker,
     ) -> None:
         self.actor = f"source/{source}"
         self._pipeline, self._source = pipeline, source
@@ -80,7 +83,7 @@ class SourceExecutor:
         self._decoder = Decoder(bound, binary=reads_binary(b.schema for b in bound.values()))
         self._buffer = TransactionBuffer(pipeline, committed_lsn)
         self._lake, self._clock, self._failpoint = lake, clock, failpoint
-        self._forward = forward
+        self._forward, self._repairs = forward, repairs
         self._to_confirm: int | None = None
         self._lock = threading.Lock()
         self._controls = Controls()
@@ -189,45 +192,63 @@ class SourceExecutor:
         quiet = self._stream.keepalive_position() if self._buffer.idle else None
         batch = self._buffer.take()
         fills: dict[int, int] = {}
-        files = tuple(
-            self._write(barrier, self._tables[name], batch, name, fills)
-            for name, changes in batch.changes.items()
-            if (changes or name in batch.truncated) and name in self._tables
-        )
         truncated = [self._tables[name] for name in batch.truncated if name in self._tables]
         stopped = {self._tables[n].id: why for n, why in batch.stopped.items() if n in self._tables}
         for name in batch.stopped:
             self._tables.pop(name, None)
             self._decoder.unbind(name)
+        files, repairs = self._files(barrier, batch, fills)
         return SourceOutput(
             self._source,
-            files,
+            tuple(files),
             batch.end_lsn if batch.end_lsn is not None else quiet,
             tuple(batch.watermarks),
             stopped,
             batch.rows,
             batch.commit_ts_micros,
-            {relation.id: relation.graph for relation in truncated},
-            fills,
-            tuple(relation.id for relation in self._tables.values()),
-            tuple(self._changed),
+            repairs=tuple(repairs),
+            truncated={relation.id: relation.graph for relation in truncated},
+            filled=fills,
+            relations=tuple(relation.id for relation in self._tables.values()),
+            changed=tuple(self._changed),
             flushed=not self._changed,
         )
 
+    def _files(
+        self, barrier: Barrier, batch: Batch, fills: dict[int, int]
+    ) -> tuple[list[StagedFile], list[TakenRepair]]:
+        """Write what the epoch does to each table: what the source changed, what was repaired."""
+        files: list[StagedFile] = []
+        repairs: list[TakenRepair] = []
+        wanted = self._repairs.look()
+        for name, relation in self._tables.items():
+            asked = wanted.get(relation.id)
+            net = self._net(relation, batch, name)
+            read_upto = self._fill(relation, name, net)
+            if read_upto is not None:
+                fills[relation.id] = read_upto
+            truncates = name in batch.truncated
+            if asked is not None and truncates:
+                repairs += [TakenRepair(r.id, relation.id, None) for r in asked.repairs]
+            elif asked is not None:
+                more, taken = self._repairs.take(relation, asked, net.keys(), barrier)
+                files += more
+                repairs += taken
+            if net or truncates:
+                believed = looked_up(net) if asked is not None and asked.looks_up_old else net
+                files.append(self._write(barrier, relation, believed, truncates=truncates))
+        return files, repairs
+
+    def _net(self, relation: Relation, batch: Batch, name: TableName) -> Net:
+        positions = relation.schema.key_positions
+        return net_changes(
+            batch.changes.get(name, ()), lambda row: tuple(row[i] for i in positions)
+        )
+
     def _write(
-        self,
-        barrier: Barrier,
-        relation: Relation,
-        batch: Batch,
-        name: TableName,
-        fills: dict[int, int],
+        self, barrier: Barrier, relation: Relation, net: Net, *, truncates: bool
     ) -> StagedFile:
         assert barrier.attempt is not None
-        positions = relation.schema.key_positions
-        net = net_changes(batch.changes[name], lambda row: tuple(row[i] for i in positions))
-        read_upto = self._fill(relation, name, net)
-        if read_upto is not None:
-            fills[relation.id] = read_upto
         table = log_table(
             net, relation.schema, vnode_count=relation.vnode_count, epoch=barrier.epoch.prev
         )
@@ -246,7 +267,7 @@ class SourceExecutor:
             size,
             unknown,
             ranges,
-            truncates=name in batch.truncated,
+            truncates=truncates,
             hole_rows=sum(bool(row.holes) for row in net.values()),
             schema_version=relation.schema_version,
         )

@@ -9,12 +9,12 @@ they were written.
 Spark.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from ops.common.columns import field
+from ops.common.columns import field, same_key
 from ops.common.schema import Schema
 from ops.common.table.log import UPSERT, may_have_holes
 from ops.common.table.relation import DataFile, StagedFile
@@ -28,7 +28,43 @@ def has_hole(holes: str, name: str) -> Column:
     return F.coalesce(F.array_contains(F.col(holes), name), F.lit(False))
 
 
-def newest_given(schema: Schema) -> list[Column]:
+def grouped(log: DataFrame, files: Sequence[DataFile | StagedFile], schema: Schema) -> DataFrame:
+    """Return one row per key of `log`: its `first` and `last`, with `new` and `holes` of the last,
+    filled by what was sent before."""
+    first = F.min_by(F.struct("known", "old"), "epoch").alias("first")
+    last = F.max_by(F.struct("vnode", "epoch", "op", "new", "holes"), "epoch").alias("last")
+    by_key = log.groupBy("key")
+    if have_holes(files):
+        return _with_given(by_key.agg(first, last, *_newest_given(schema)), schema)
+    return by_key.agg(first, last).select("*", "last.new", "last.holes")
+
+
+def laid_over(rows: DataFrame, newest: DataFrame, schema: Schema, *, small: bool) -> DataFrame:
+    """Return `rows` under the log's `newest`, of which those with holes are filled from `rows`."""
+    is_row = F.col("op") == UPSERT
+    is_partial = is_row & (F.coalesce(F.size("holes"), F.lit(0)) > 0)
+    named = newest.select(
+        F.col("key").alias("_tg_named"),
+        F.when(is_partial, F.col("new")).alias("_tg_new"),
+        F.col("holes").alias("_tg_holes"),
+    )
+    both = rows.join(
+        F.broadcast(named) if small else named,
+        on=same_key("", "_tg_named", schema.key_columns),
+        how="left",
+    )
+    stays = F.col("_tg_named").isNull() | F.col("_tg_new").isNotNull()
+    kept = both.where(stays).select(*(_under(name) for name in schema.names))
+    whole = newest.where(is_row & ~is_partial)
+    return kept.unionByName(whole.select(*(field("new", n).alias(n) for n in schema.names)))
+
+
+def _under(name: str) -> Column:
+    sent = F.col("_tg_new").isNotNull() & ~has_hole("_tg_holes", name)
+    return F.when(sent, field("_tg_new", name)).otherwise(field("", name)).alias(name)
+
+
+def _newest_given(schema: Schema) -> list[Column]:
     """Return, for a group-by over log rows of a key, what was last sent of each column."""
     is_row = F.col("op") == UPSERT
     return [
@@ -40,7 +76,7 @@ def newest_given(schema: Schema) -> list[Column]:
     ]
 
 
-def with_given(grouped: DataFrame, schema: Schema) -> DataFrame:
+def _with_given(grouped: DataFrame, schema: Schema) -> DataFrame:
     """Return `grouped` with `new` and `holes`: one key's `last`, filled by what was sent before."""
     may = may_have_holes(schema)
     new = [

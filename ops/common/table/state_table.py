@@ -7,10 +7,9 @@
                          table was truncated in between, all rows as of a against what is left
 
 A hole of a log row (`holes.py`) is filled from what is below it: a read has the base at hand, and
-changes have looked the row up anyway, since where there are holes there is no before image.
-
-A file is read by its own version of the schema: what came later is NULL in it, or has the default
-it was added with.
+changes have looked the row up anyway, since where there are holes there is no before image. A file
+is read by its own version of the schema: what came later is NULL in it, or has the default it was
+added with. The driver's short ways are for files that have none of this.
 
 Every key comparison takes NULL as equal to NULL: the groups of a view may be NULL.
 
@@ -21,17 +20,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
-from pyspark.sql import Column as SparkColumn
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ops.common.columns import field, key_struct, same_key, vnode_column, within
 from ops.common.ports import Lake, VersionFile
-from ops.common.schema import Column, Schema, quote, spark_type
+from ops.common.schema import Column, Schema, quote, spark_type, struct_ddl
 from ops.common.table.defaults import default, later_defaults, with_defaults
-from ops.common.table.holes import filled, has_hole, have_holes, newest_given, with_given
+from ops.common.table.holes import filled, grouped, have_holes, laid_over
 from ops.common.table.key_range import KeyRanges, joined, overlap
 from ops.common.table.log import DELETE, UPSERT, log_ddl
+from ops.common.table.point_lookup import KEY_KINDS
 from ops.common.table.relation import (
     Contents,
     DataFile,
@@ -39,6 +39,7 @@ from ops.common.table.relation import (
     StagedFile,
     since_truncation,
 )
+from ops.common.table.small_changes import DRIVER, Reach, newest_of, small_changes, superseded
 
 BROADCAST_ROWS = 1_000_000
 """A log of up to this many rows goes to wherever the base's rows are, not the other way round."""
@@ -49,6 +50,7 @@ class StateTable:
     spark: SparkSession
     lake: Lake
     relation: Relation
+    reach: Reach = DRIVER
 
     @property
     def schema(self) -> Schema:
@@ -59,9 +61,19 @@ class StateTable:
         rows = self._base_rows(contents)
         if not contents.logs:
             return rows.select(*self._columns())
-        small = sum(f.rows for f in contents.logs) <= BROADCAST_ROWS
-        holes = have_holes(contents.logs)
-        return self._overlay(rows, self.newest(contents), small=small, holes=holes)
+        counted = sum(f.rows for f in contents.logs)
+        if have_holes(contents.logs):
+            small = counted <= BROADCAST_ROWS
+            return laid_over(rows, self.newest(contents), self.schema, small=small)
+        log = self.log(contents.logs)
+        if not self._is_held(contents.logs):
+            upserts = _rows(self.newest(contents))
+        elif counted <= self.reach.handed_rows:
+            newest = newest_of(self.lake, self.schema, [f.path for f in contents.logs])
+            log, upserts = self._key_frame(newest.select(["key"])), self._handed(newest)
+        else:
+            upserts = self._without_superseded(log, contents.logs)
+        return self._overlay(rows, log, upserts, small=counted <= BROADCAST_ROWS)
 
     def lookup(
         self, contents: Contents, keys: DataFrame, *, ranges: KeyRanges | None = None
@@ -73,17 +85,24 @@ class StateTable:
         contents = _near(contents, ranges)
         wanted = F.broadcast(keys.select(F.col("key").alias("wanted")).distinct())
         match_rows = same_key("key", "wanted", self.schema.key_columns)
-        rows = self._within(self._base_rows(contents, ranges), "", ranges)
-        tagged = rows.select(*self._columns(), key_struct(self.schema.key_columns).alias("key"))
-        found = tagged.join(wanted, on=match_rows, how="left_semi").select(*self._columns())
-        if contents.logs:
-            log = self._within(self.log(contents.logs), "key", ranges)
-            log = log.join(wanted, on=match_rows, how="left_semi")
-            newest = self._newest(log, contents.logs)
-            found = self._overlay(found, newest, small=True, holes=have_holes(contents.logs))
-        return found.select(
-            key_struct(self.schema.key_columns).alias("key"),
-            F.struct(*self._columns()).alias("row"),
+        rows = self._keyed(self._within(self._base_rows(contents, ranges), "", ranges))
+        found = rows.join(wanted, on=match_rows, how="left_semi")
+        if not contents.logs:
+            return found
+        log = self._within(self.log(contents.logs), "key", ranges)
+        log = log.join(wanted, on=match_rows, how="left_semi")
+        newest = self._newest(log, contents.logs)
+        if have_holes(contents.logs):
+            whole = laid_over(found.select("row.*"), newest, self.schema, small=True)
+            return self._keyed(whole)
+        named = newest.select(F.col("key").alias("named"))
+        older = found.join(
+            F.broadcast(named),
+            on=same_key("key", "named", self.schema.key_columns),
+            how="left_anti",
+        )
+        return older.unionByName(
+            newest.where(F.col("op") == UPSERT).select("key", F.col("new").alias("row"))
         )
 
     def changes(self, files: Sequence[DataFile | StagedFile], before: Contents) -> DataFrame:
@@ -91,11 +110,13 @@ class StateTable:
         left, truncated = since_truncation(files)
         if truncated:
             return self._replaced(self.read(before), self._newest(self.log(left), left))
-        net = self._net(self.log(files), files)
         blind = [f for f in files if f.unknown_rows]
+        ranges = joined(f.key_ranges for f in blind)
+        if blind and self._is_in_reach(files, before, ranges):
+            return _moved(self._small(files, before, ranges))
+        net = self._net(self.log(files), files)
         if blind:
             missing = net.where(~F.col("known")).select("key")
-            ranges = joined(f.key_ranges for f in blind)
             looked_up = self.lookup(before, missing, ranges=ranges)
             found = looked_up.select(F.col("key").alias("found"), "row")
             net = net.join(
@@ -105,21 +126,7 @@ class StateTable:
             ).withColumn("old", F.when(F.col("known"), F.col("old")).otherwise(F.col("row")))
         if have_holes(files):
             net = net.withColumn("new", filled("new", "holes", "old", self.schema))
-        moved = net.select("key", "old", "new")
-        return moved.where(~F.col("old").eqNullSafe(F.col("new")))
-
-    def _replaced(self, rows: DataFrame, newest: DataFrame) -> DataFrame:
-        """Return the changes from `rows` to just what `newest` says."""
-        before = rows.select(
-            key_struct(self.schema.key_columns).alias("was"),
-            F.struct(*self._columns()).alias("old"),
-        )
-        after = newest.where(F.col("op") != DELETE).select(F.col("key").alias("is"), "new")
-        both = before.join(
-            after, on=same_key("was", "is", self.schema.key_columns), how="full_outer"
-        )
-        moved = both.select(F.coalesce("was", "is").alias("key"), "old", "new")
-        return moved.where(~F.col("old").eqNullSafe(F.col("new")))
+        return _moved(net)
 
     def log(self, files: Sequence[DataFile | StagedFile]) -> DataFrame:
         by_version: dict[int, list[str]] = {}
@@ -157,7 +164,7 @@ class StateTable:
 
     def merge_log(self, files: Sequence[DataFile]) -> DataFrame:
         """Return the rows of log files with one row per key, as the log has them, sorted by key."""
-        merged = self._grouped(self.log(files), files)
+        merged = grouped(self.log(files), files, self.schema)
         columns = ("last.vnode", "last.epoch", "last.op", "first.known", "key", "new")
         return merged.select(*columns, "first.old", "holes").orderBy("key")
 
@@ -174,22 +181,16 @@ class StateTable:
         state in Spark jobs of its own, for each read.
         """
         by_version: dict[int, list[str]] = {}
-        if contents.base is not None and not contents.truncated:
-            base, first = contents.base, self.schema.key[0]
-            files = self.lake.version_files(base.path, base.version, first)
-            paths = [f.path for f in files if _may_hold(f, ranges)]
-            by_version = {base.schema_version: paths} if paths else {}
-        elif contents.base is None:
-            for file in contents.snapshots:
-                by_version.setdefault(file.schema_version, []).append(file.path)
-        ddl = ", ".join(f"{quote(c.name)} {spark_type(c.type)}" for c in self.schema.columns)
+        for path, _, version in self._below(contents, ranges):
+            by_version.setdefault(version, []).append(path)
+        ddl = self._ddl()
         if not by_version:
             return self.spark.createDataFrame([], ddl)
         frames = []
         for paths, later in self._versions(by_version):
             rows = self.spark.read.schema(ddl).parquet(*(self.lake.uri(p) for p in paths))
-            if later:
-                given = {c.name: default(c) for c in later}
+            given = {c.name: default(c) for c in later}
+            if given:
                 rows = rows.select(
                     *(given.get(n, field("", n)).alias(n) for n in self.schema.names)
                 )
@@ -205,6 +206,46 @@ class StateTable:
             together.setdefault(later_defaults(self.schema, version), []).extend(paths)
         return [(paths, later) for later, paths in together.items()]
 
+    def _below(
+        self, contents: Contents, ranges: KeyRanges | None
+    ) -> Sequence[tuple[str, int, int]]:
+        """Return path, bytes and schema's version of the base's files, or of pages before it."""
+        if contents.truncated:
+            return []
+        if contents.base is None:
+            return [(f.path, f.bytes, f.schema_version) for f in contents.snapshots]
+        base, first = contents.base, self.schema.key[0]
+        files = self.lake.version_files(base.path, base.version, first)
+        found = [f for f in files if _may_hold(f, ranges)]
+        return [(f.path, f.bytes, base.schema_version) for f in found]
+
+    def _is_in_reach(
+        self, files: Sequence[DataFile | StagedFile], before: Contents, ranges: KeyRanges | None
+    ) -> bool:
+        if any(column.type.kind not in KEY_KINDS for column in self.schema.key_columns):
+            return False
+        near = _near(before, ranges)
+        below = self._below(near, ranges)
+        versions = {version for _, _, version in below}
+        if not self._is_even([*files, *near.logs]) or versions - {self.relation.schema_version}:
+            return False
+        size = sum(size for _, size, _ in below) + sum(f.bytes for f in near.logs)
+        return sum(f.rows for f in files) <= self.reach.rows and size <= self.reach.bytes
+
+    def _small(
+        self, files: Sequence[DataFile | StagedFile], before: Contents, ranges: KeyRanges | None
+    ) -> DataFrame:
+        near = _near(before, ranges)
+        row, key = struct_ddl(self.schema.columns), struct_ddl(self.schema.key_columns)
+        found = small_changes(
+            self.lake,
+            self.schema,
+            [f.path for f in files],
+            below=[path for path, _, _ in self._below(near, ranges)],
+            logs=[f.path for f in near.logs],
+        )
+        return self.spark.createDataFrame(found, f"key {key}, old {row}, new {row}")
+
     def _within(self, rows: DataFrame, path: str, ranges: KeyRanges | None) -> DataFrame:
         """Let Parquet skip the row groups outside of `ranges`, taken as one.
 
@@ -219,63 +260,91 @@ class StateTable:
     def _newest(self, log: DataFrame, files: Sequence[DataFile | StagedFile]) -> DataFrame:
         if len(files) == 1:
             return log.select("key", "op", "new", "holes")
-        return self._grouped(log, files).select("key", "last.op", "new", "holes")
+        return grouped(log, files, self.schema).select("key", "last.op", "new", "holes")
 
     def _net(self, log: DataFrame, files: Sequence[DataFile | StagedFile]) -> DataFrame:
         """Return the first `old` and the last `new` per key. Same law as `net.merge_net`."""
         if len(files) == 1:
             return log
-        return self._grouped(log, files).select("key", "first.known", "first.old", "new", "holes")
+        whole = grouped(log, files, self.schema)
+        return whole.select("key", "first.known", "first.old", "new", "holes")
 
-    def _grouped(self, log: DataFrame, files: Sequence[DataFile | StagedFile]) -> DataFrame:
-        first = F.min_by(F.struct("known", "old"), "epoch").alias("first")
-        last = F.max_by(F.struct("vnode", "epoch", "op", "new", "holes"), "epoch").alias("last")
-        if not have_holes(files):
-            grouped = log.groupBy("key").agg(first, last)
-            return grouped.select("*", "last.new", "last.holes")
-        grouped = log.groupBy("key").agg(first, last, *newest_given(self.schema))
-        return with_given(grouped, self.schema)
+    def _replaced(self, rows: DataFrame, newest: DataFrame) -> DataFrame:
+        """Return the changes from `rows` to just what `newest` says."""
+        before = self._keyed(rows).select(F.col("key").alias("was"), F.col("row").alias("old"))
+        after = newest.where(F.col("op") != DELETE).select(F.col("key").alias("is"), "new")
+        both = before.join(
+            after, on=same_key("was", "is", self.schema.key_columns), how="full_outer"
+        )
+        return _moved(both.select(F.coalesce("was", "is").alias("key"), "old", "new"))
 
-    def _overlay(
-        self, rows: DataFrame, newest: DataFrame, *, small: bool, holes: bool
-    ) -> DataFrame:
-        """Lay what the log says over rows; those of it with holes are filled from the rows."""
-        key_columns = self.schema.key_columns
-        tagged = rows.select(*self._columns(), key_struct(key_columns).alias("_tg_key"))
-        is_row = F.col("op") != DELETE
-        if holes:
-            is_partial = is_row & (F.coalesce(F.size("holes"), F.lit(0)) > 0)
-            named = newest.select(
-                F.col("key").alias("_tg_named"),
-                F.when(is_partial, F.col("new")).alias("_tg_new"),
-                F.col("holes").alias("_tg_holes"),
-            )
-            both = tagged.join(
-                F.broadcast(named) if small else named,
-                on=same_key("_tg_key", "_tg_named", key_columns),
-                how="left",
-            )
-            stays = F.col("_tg_named").isNull() | F.col("_tg_new").isNotNull()
-            kept = both.where(stays).select(*(self._laid_over(c.name) for c in self.schema.columns))
-            whole = newest.where(is_row & ~is_partial)
-        else:
-            named = newest.select(F.col("key").alias("_tg_named"))
-            kept = tagged.join(
-                F.broadcast(named) if small else named,
-                on=same_key("_tg_key", "_tg_named", key_columns),
-                how="left_anti",
-            ).select(*self._columns())
-            whole = newest.where(is_row)
-        return kept.unionByName(
-            whole.select(*(field("new", c.name).alias(c.name) for c in self.schema.columns))
+    def _keyed(self, rows: DataFrame) -> DataFrame:
+        return rows.select(
+            key_struct(self.schema.key_columns).alias("key"),
+            F.struct(*self._columns()).alias("row"),
         )
 
-    def _laid_over(self, name: str) -> SparkColumn:
-        sent = F.col("_tg_new").isNotNull() & ~has_hole("_tg_holes", name)
-        return F.when(sent, field("_tg_new", name)).otherwise(field("", name)).alias(name)
+    def _is_even(self, files: Sequence[DataFile | StagedFile]) -> bool:
+        """Tell whether all log files have the columns of now, and no holes."""
+        version = self.relation.schema_version
+        return not have_holes(files) and all(f.schema_version == version for f in files)
+
+    def _overlay(
+        self, rows: DataFrame, named: DataFrame, upserts: DataFrame, *, small: bool
+    ) -> DataFrame:
+        """Return `rows` without the keys that the log has `named`, and the log's `upserts`."""
+        named = named.select(F.col("key").alias("_tg_named"))
+        kept = rows.join(
+            F.broadcast(named) if small else named,
+            on=same_key("", "_tg_named", self.schema.key_columns),
+            how="left_anti",
+        ).select(*self._columns())
+        return kept.unionByName(upserts.select(*self._columns()))
+
+    def _without_superseded(self, log: DataFrame, files: Sequence[DataFile]) -> DataFrame:
+        """Return the rows that a log leaves; which are superseded is found out here, not in Spark:
+        they are few, and a grouping of the others costs seconds."""
+        stale = superseded(self.lake, self.schema, [f.path for f in files])
+        if not stale.num_rows:
+            return _rows(log)
+        old = self._key_frame(stale, ", epoch BIGINT").select(
+            F.col("key").alias("stale"), F.col("epoch").alias("stale_epoch")
+        )
+        same = same_key("key", "stale", self.schema.key_columns)
+        again = same & (F.col("epoch") == F.col("stale_epoch"))
+        return _rows(log.join(F.broadcast(old), on=again, how="left_anti"))
+
+    def _handed(self, newest: pa.Table) -> DataFrame:
+        rows = newest.column("new").combine_chunks().drop_null().flatten()
+        return self.spark.createDataFrame(pa.table(rows, names=self.schema.names), self._ddl())
+
+    def _key_frame(self, keys: pa.Table, more: str = "") -> DataFrame:
+        ddl = f"key {struct_ddl(self.schema.key_columns)}{more}"
+        return self.spark.createDataFrame(keys, ddl)
+
+    def _ddl(self) -> str:
+        return ", ".join(f"{quote(c.name)} {spark_type(c.type)}" for c in self.schema.columns)
+
+    def _is_held(self, logs: Sequence[DataFile]) -> bool:
+        """Tell whether a log may be brought to the driver as a whole."""
+        if not self._is_even(logs) or any(
+            column.type.kind not in KEY_KINDS for column in self.schema.key_columns
+        ):
+            return False
+        rows, size = sum(f.rows for f in logs), sum(f.bytes for f in logs)
+        return rows <= self.reach.rows and size <= self.reach.held_bytes
 
     def _columns(self) -> list[str]:
         return [quote(name) for name in self.schema.names]
+
+
+def _rows(log: DataFrame) -> DataFrame:
+    return log.where(F.col("op") != DELETE).select("new.*")
+
+
+def _moved(net: DataFrame) -> DataFrame:
+    moved = net.select("key", "old", "new")
+    return moved.where(~F.col("old").eqNullSafe(F.col("new")))
 
 
 def _may_hold(file: VersionFile, ranges: KeyRanges | None) -> bool:
