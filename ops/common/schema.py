@@ -29,8 +29,10 @@ quoted where it must be (`public.mood`).
 Pure.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from operator import itemgetter
 from typing import Any, assert_never
 
 
@@ -133,6 +135,14 @@ class Schema:
     @property
     def key_positions(self) -> tuple[int, ...]:
         return tuple(self.names.index(name) for name in self.key)
+
+    def key_reader(self) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+        """Return what takes the key out of a row, for a great many rows."""
+        positions = self.key_positions
+        if len(positions) != 1:
+            return itemgetter(*positions) if positions else lambda row: ()
+        (only,) = positions
+        return lambda row: (row[only],)
 
     def column(self, name: str) -> Column:
         return self.columns[self.names.index(name)]

@@ -15,13 +15,14 @@ key here, and the stream says so, because it compares bytes.
 Pure.
 """
 
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal
 from struct import pack
 from typing import Any, NewType, assert_never
 from zlib import crc32
 
-from ops.common.schema import Column, DataType, Kind
+from ops.common.schema import INTEGERS, Column, DataType, Kind
 
 Vnode = NewType("Vnode", int)
 
@@ -67,6 +68,19 @@ def encode_part(value: Any, data_type: DataType) -> str:
             return str(since // _MICROSECOND)
         case _:
             assert_never(data_type.kind)
+
+
+def vnodes_of(
+    keys: Sequence[tuple[Any, ...]], columns: tuple[Column, ...], count: int
+) -> list[Vnode]:
+    """Return the vnode of each key; that of one integer, which most are, in a tenth of the time."""
+    if len(columns) == 1 and columns[0].type.kind in INTEGERS:
+        end, nothing = END.encode(), NULL_PART.encode() + END.encode()
+        return [
+            Vnode(crc32(nothing if part is None else b"%d%b" % (part, end)) % count)
+            for (part,) in keys
+        ]
+    return [vnode_of(key, columns, count) for key in keys]
 
 
 def vnode_of(key: tuple[Any, ...], columns: tuple[Column, ...], count: int) -> Vnode:

@@ -5,7 +5,7 @@ Pure.
 
 from collections.abc import Sequence
 
-from ops.backfill.cdc.evolve import Origin
+from ops.backfill.cdc.evolve import Evolved, Origin
 from ops.backfill.cdc.pgoutput import Binding, TableName
 from ops.common.table.relation import Relation, find_relation
 from ops.planner.plan import PipelinePlan
@@ -24,7 +24,8 @@ def bindings(plan: PipelinePlan, source: str, relations: Sequence[Relation]) -> 
     return found
 
 
-def binding(relation: Relation) -> Binding:
+def binding(relation: Relation, found: Evolved | None = None) -> Binding:
+    """Return how rows of a relation are read; `found` is what an older message says of them."""
     assert relation.origin is not None
     origin = Origin.from_json(relation.origin)
     return Binding(
@@ -33,6 +34,7 @@ def binding(relation: Relation) -> Binding:
         identity=origin.identity,
         unselected=frozenset(origin.unselected),
         types=origin.types,
-        names=origin.names,
+        names=origin.names if found is None else {**origin.names, **found.sent},
+        absent=() if found is None else found.absent,
         order=tuple(sorted(origin.attnums, key=lambda name: origin.attnums[name])),
     )

@@ -15,7 +15,7 @@ Pure.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from ops.backfill.cdc.pg_values import SourceType
@@ -48,7 +48,8 @@ class Origin:
     """By what a source's table and its columns are known again.
 
     `attnums` and `names` are by the columns' names here; `names` has only those that are called
-    something else at the source. `retired` are names here that dropped columns had.
+    something else at the source, `former` what they were called there before. `retired` are names
+    here that dropped columns had.
     """
 
     oid: int
@@ -58,6 +59,7 @@ class Origin:
     names: Mapping[str, str]
     types: Mapping[str, SourceType] | None = None
     """What the columns' types are at the source, by their names here."""
+    former: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     retired: tuple[str, ...] = ()
     follows_all: bool = False
     """The definition says (*): what is added belongs to the table."""
@@ -76,6 +78,7 @@ class Origin:
             data.get("attnums", {}),
             data.get("names", {}),
             None if types is None else {name: (oid, mod) for name, (oid, mod) in types.items()},
+            {name: tuple(many) for name, many in data.get("former", {}).items()},
             tuple(data.get("retired", ())),
             data.get("follows_all", False),
         )
@@ -88,6 +91,7 @@ class Origin:
             "attnums": dict(self.attnums),
             "names": dict(self.names),
             "types": None if self.types is None else {n: [*t] for n, t in self.types.items()},
+            "former": {name: list(many) for name, many in self.former.items()},
             "retired": list(self.retired),
             "follows_all": self.follows_all,
         }
@@ -95,11 +99,13 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Evolved:
-    """`absent` are columns that the message does not have yet."""
+    """`absent` are columns that the message does not have yet, `sent` what it still calls others:
+    it is of the same transaction as the change, and older."""
 
     schema: Schema
     origin: Origin
     absent: tuple[str, ...] = ()
+    sent: Mapping[str, str] = field(default_factory=dict)
 
 
 def evolve(
@@ -118,15 +124,21 @@ def evolve(
     types = dict(origin.types or {})
     retired = list(origin.retired)
     absent: list[str] = []
+    former, still = dict(origin.former), dict[str, str]()
     for column in schema.columns:
         attnum = origin.attnums.get(column.name)
         if attnum is None:
             return f"column {column.name} is gone or renamed"
         shown, now = origin.shown(column.name), by_attnum.get(attnum)
+        before = [name for name in origin.former.get(column.name, ()) if name in sent]
         if now is not None and now.name in sent:
+            if shown != now.name:
+                former[column.name] = (*former.get(column.name, ()), shown)
             shown = now.name
         elif shown not in sent:
-            if now is not None and now.name == shown and column.added > 1:
+            if now is not None and now.name == shown and before:
+                still[column.name] = before[-1]
+            elif now is not None and now.name == shown and column.added > 1:
                 absent.append(column.name)
             elif now is not None:
                 return f"column {shown} was renamed to {now.name} amid other changes"
@@ -167,7 +179,7 @@ def evolve(
         types[name] = (attribute.type_oid, attribute.modifier)
         if name != attribute.name:
             names[name] = attribute.name
-    known = {names.get(n, n) for n in attnums}
+    known = {still.get(n, names.get(n, n)) for n in attnums}
     # Dropped since: the stream still sends it, and nobody can say what it was.
     unselected += [n for n in sent if n not in known and n not in unselected]
     return Evolved(
@@ -178,7 +190,9 @@ def evolve(
             attnums=attnums,
             names=names,
             types=types,
+            former=former,
             retired=tuple(retired),
         ),
         tuple(absent),
+        still,
     )

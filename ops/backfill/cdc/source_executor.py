@@ -167,7 +167,7 @@ class SourceExecutor:
             # It leaves a new column out, or the message is older than the change it came with.
             same = replace(relation, origin=found.origin.to_json())
             self._tables[event.table] = same
-            again = self._decoder.bind(event.table, replace(binding(same), absent=found.absent))
+            again = self._decoder.bind(event.table, binding(same, found))
             return None if again is None else RelationChanged(event.table, again.why)
         self._buffer.halt()
         self._changed.append(
@@ -240,10 +240,7 @@ class SourceExecutor:
         return files, repairs
 
     def _net(self, relation: Relation, batch: Batch, name: TableName) -> Net:
-        positions = relation.schema.key_positions
-        return net_changes(
-            batch.changes.get(name, ()), lambda row: tuple(row[i] for i in positions)
-        )
+        return net_changes(batch.changes.get(name, ()), relation.schema.key_reader())
 
     def _write(
         self, barrier: Barrier, relation: Relation, net: Net, *, truncates: bool
