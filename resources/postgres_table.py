@@ -63,9 +63,17 @@ class TableDescription:
 
 
 def describe(
-    session: Session, schema: str, table: str, *, columns: Sequence[str] | None
+    session: Session,
+    schema: str,
+    table: str,
+    *,
+    columns: Sequence[str] | None,
+    text_numerics: bool,
 ) -> TableDescription:
-    """Return the table with all its columns or the named ones; refuse what cannot be kept."""
+    """Return the table with all its columns or the named ones; refuse what cannot be kept.
+
+    With `text_numerics` every numeric column is kept as the text Postgres prints.
+    """
     name = quoted(schema, table)
     found = session.row("select_table", schema=schema, table=table)
     if found is None:
@@ -81,7 +89,7 @@ def describe(
         schema=schema,
         table=table,
         oid=found["oid"],
-        columns=tuple(_column(session, name, row) for row in chosen),
+        columns=tuple(_column(session, name, row, text_numerics) for row in chosen),
         unselected=tuple(row["name"] for row in there if row not in chosen),
         key=key,
         identity=found["identity"],
@@ -91,11 +99,11 @@ def describe(
     )
 
 
-def type_name(row: dict[str, Any]) -> str | None:
+def type_name(row: dict[str, Any], *, text_numerics: bool) -> str | None:
     """Return our word for the type of a column, None for a numeric too wide for ours."""
-    oid, modifier, name = row["base_oid"], row["base_modifier"], row["type_name"]
-    if oid == NUMERIC:
-        return numeric_name(modifier)
+    oid, name = row["base_oid"], row["type_name"]
+    if oid == NUMERIC and not text_numerics:
+        return numeric_name(row["base_modifier"])
     if oid in TYPES:
         return TYPES[oid]
     return f"text({name})" if row["sends_text"] else f"other({name})"
@@ -174,7 +182,9 @@ def _choose(
     return [by_name[column] for column in columns]
 
 
-def _column(session: Session, name: str, row: dict[str, Any]) -> ColumnDescription:
+def _column(
+    session: Session, name: str, row: dict[str, Any], text_numerics: bool
+) -> ColumnDescription:
     if row["generated"]:
         raise SourceRefused(
             f"column {row['name']} of {name} is generated, which is not supported yet; "
@@ -185,7 +195,7 @@ def _column(session: Session, name: str, row: dict[str, Any]) -> ColumnDescripti
         raise SourceRefused(
             f"column {row['name']} of {name} cannot be read; run: GRANT SELECT ON {name} TO {user}"
         )
-    ours = type_name(row)
+    ours = type_name(row, text_numerics=text_numerics)
     if ours is None:
         raise SourceRefused(
             f"column {row['name']} of {name} has type {row['type']}, which has no place in 38 "
