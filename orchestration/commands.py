@@ -34,6 +34,8 @@ def plan(settings: Settings, *, apply: bool) -> int:
             console.print(render(steps), highlight=False)
             if apply:
                 running.ensure_applied(deployment, found)
+                for line in deployment.left_out(found):
+                    console.print(line, highlight=False)
         console.print("applied" if apply else "nothing was done; `tidegate plan --apply` does it")
     return 0
 

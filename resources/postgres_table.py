@@ -52,7 +52,9 @@ class TableDescription:
     oid: int
     columns: tuple[ColumnDescription, ...]
     unselected: tuple[str, ...]
-    """The source's columns that were not asked for."""
+    """The source's columns that were not asked for, or are generated."""
+    generated: tuple[str, ...]
+    """The source computes these; the stream does not bring them."""
     key: tuple[str, ...]
     identity: str
     """Replica identity: d(efault), f(ull) or i(ndex)."""
@@ -85,12 +87,14 @@ def describe(
         raise SourceRefused(_no_key(session, name, found))
     there = session.rows("select_columns", oid=found["oid"])
     chosen = _choose(name, there, columns)
+    _refuse_generated_key(name, there, key)
     return TableDescription(
         schema=schema,
         table=table,
         oid=found["oid"],
         columns=tuple(_column(session, name, row, text_numerics) for row in chosen),
         unselected=tuple(row["name"] for row in there if row not in chosen),
+        generated=tuple(row["name"] for row in there if row["generated"]),
         key=key,
         identity=found["identity"],
         relkind=found["relkind"],
@@ -173,7 +177,7 @@ def _choose(
     name: str, there: list[dict[str, Any]], columns: Sequence[str] | None
 ) -> list[dict[str, Any]]:
     if columns is None:
-        return there
+        return [row for row in there if not row["generated"]]
     by_name = {row["name"]: row for row in there}
     for column in columns:
         if column not in by_name:
@@ -182,13 +186,23 @@ def _choose(
     return [by_name[column] for column in columns]
 
 
+def _refuse_generated_key(name: str, there: list[dict[str, Any]], key: Sequence[str]) -> None:
+    for row in there:
+        if row["generated"] and row["name"] in key:
+            raise SourceRefused(
+                f"column {row['name']} of {name} is generated, so the stream does not bring it, "
+                f"and it is part of the key; make a unique index on other columns and run: "
+                f"ALTER TABLE {name} REPLICA IDENTITY USING INDEX …"
+            )
+
+
 def _column(
     session: Session, name: str, row: dict[str, Any], text_numerics: bool
 ) -> ColumnDescription:
     if row["generated"]:
         raise SourceRefused(
-            f"column {row['name']} of {name} is generated, which is not supported yet; "
-            "list the other columns by name and compute it in a view"
+            f"column {row['name']} of {name} is generated, so the stream does not bring it; "
+            "leave it out and compute it in a view"
         )
     if not row["may_select"]:
         user = quoted(_user(session))

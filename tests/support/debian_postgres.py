@@ -1,4 +1,4 @@
-"""The Postgres of the system's own packages, where there is one: another version, and extensions."""
+"""The Postgres of the system's packages, where there is one: another version, and extensions."""
 
 import os
 import re
