@@ -19,6 +19,7 @@ from ops.backfill.cdc.pgoutput import Binding, TableName
 from ops.backfill.cdc.prepare import committed_position, prepare_source
 from ops.backfill.cdc.source_executor import SourceExecutor
 from ops.backfill.cdc.transaction_buffer import PREFIX
+from ops.backfill.cdc.verify.taking import RepairTaker
 from ops.barrier_worker.commit import open_attempt
 from ops.barrier_worker.lease import LeaseKeeper, Term, acquire, take_over
 from ops.barrier_worker.main_graph import PipelineGraph
@@ -244,6 +245,7 @@ def _main_graph(
             clock=deployment.clock,
             failpoint=deployment.failpoint,
             forward=forward,
+            repairs=RepairTaker(plan.name, store, deployment.lake, deployment.failpoint),
         )
     return PipelineGraph(
         plan.name,

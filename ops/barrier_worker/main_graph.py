@@ -19,7 +19,7 @@ from ops.barrier_worker.lease import Term, take_over
 from ops.barrier_worker.reports import SourceOutput, ViewOutput
 from ops.barrier_worker.worker import Actor, Completed
 from ops.common.epoch import Epoch
-from ops.common.errors import TermOver
+from ops.common.errors import RepairWithdrawn, TermOver
 from ops.common.ports import Failpoint, Statements, Store
 from ops.common.table.relation import Relation, target_pin
 
@@ -82,7 +82,7 @@ class PipelineGraph:
             for source, offset in offsets.items():
                 tx.execute("set_source_offset", pipeline=self.pipeline, name=source, offset=offset)
             for output in sources:
-                self._tables(tx, output)
+                self._tables(tx, output, epoch)
             for ready in tx.query("select_ready_tables", pipeline=self.pipeline):
                 tx.execute("set_relation_live", relation=ready["id"], epoch=epoch)
             for view in views:
@@ -144,7 +144,7 @@ class PipelineGraph:
         for source in self.sources.values():
             source.finish()
 
-    def _tables(self, tx: Statements, output: SourceOutput) -> None:
+    def _tables(self, tx: Statements, output: SourceOutput, epoch: Epoch) -> None:
         for mark in output.watermarks:
             tx.execute(
                 "set_graph_passed",
@@ -155,6 +155,13 @@ class PipelineGraph:
             )
         for relation, why in output.stopped.items():
             tx.execute("set_relation_state", relation=relation, state="Stopped", why=why)
+        for repair in output.repairs:
+            if repair.rows is None:
+                tx.execute("delete_repair", repair=repair.repair)
+            elif not tx.execute("take_repair", repair=repair.repair, epoch=epoch, rows=repair.rows):
+                raise RepairWithdrawn(repair.repair)
+            tx.execute("fail_taken_attempt", repair=repair.repair)
+            tx.execute("delete_repair_pin", repair=repair.repair)
 
     def _view(self, tx: Statements, output: ViewOutput, epoch: Epoch, *, rejoining: bool) -> None:
         relation, term = self.views[output.view], self.terms[output.view]
