@@ -189,6 +189,8 @@ class Folder:
         # Delta skips a transaction it has seen: a folder that wakes up late cannot go back.
         self.spark.conf.set(TXN_APP, _prefix(relation).strip())
         self.spark.conf.set(TXN_VERSION, str(whole.as_of))
+        for setting, value in SORTING.items():
+            self.spark.conf.set(setting, value)
         self.failpoint("fold.before_delta")
         self.spark.sql(
             f"MERGE INTO delta.`{self.lake.uri(relation.path)}` AS base USING {name} AS log "
@@ -198,7 +200,11 @@ class Folder:
             f"WHEN NOT MATCHED AND log.op <> '{DELETE}' THEN INSERT ({names}) VALUES ({values})"
         ).collect()
         if self._is_due_for_sorting(relation, whole.base):
-            self._sort(relation)
+            # In the order of its first key column; no row changes.
+            first = quote(relation.schema.key[0])
+            self.spark.sql(
+                f"OPTIMIZE delta.`{self.lake.uri(relation.path)}` ZORDER BY ({first})"
+            ).collect()
         self.failpoint("fold.after_delta")
 
     def _is_due_for_sorting(self, relation: Relation, base: Base | None) -> bool:
@@ -213,15 +219,6 @@ class Folder:
         files = self.lake.version_files(relation.path, made[0], relation.schema.key[0])
         bounds = [(f.low, f.high) for f in files if f.low is not None and f.high is not None]
         return sum(f.bytes for f in files) >= self.sort_bytes and is_disordered(bounds)
-
-    def _sort(self, relation: Relation) -> None:
-        """Write the base again in the order of its first key column; no row changes."""
-        for name, value in SORTING.items():
-            self.spark.conf.set(name, value)
-        first = quote(relation.schema.key[0])
-        self.spark.sql(
-            f"OPTIMIZE delta.`{self.lake.uri(relation.path)}` ZORDER BY ({first})"
-        ).collect()
 
     def _record(self, relation: Relation, whole: Contents, base: Base) -> None:
         self.failpoint("fold.before_record")
