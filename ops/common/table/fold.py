@@ -189,8 +189,6 @@ class Folder:
         # Delta skips a transaction it has seen: a folder that wakes up late cannot go back.
         self.spark.conf.set(TXN_APP, _prefix(relation).strip())
         self.spark.conf.set(TXN_VERSION, str(whole.as_of))
-        for setting, value in SORTING.items():
-            self.spark.conf.set(setting, value)
         self.failpoint("fold.before_delta")
         self.spark.sql(
             f"MERGE INTO delta.`{self.lake.uri(relation.path)}` AS base USING {name} AS log "
@@ -200,6 +198,8 @@ class Folder:
             f"WHEN NOT MATCHED AND log.op <> '{DELETE}' THEN INSERT ({names}) VALUES ({values})"
         ).collect()
         if self._is_due_for_sorting(relation, whole.base):
+            for setting, value in SORTING.items():
+                self.spark.conf.set(setting, value)
             # In the order of its first key column; no row changes.
             first = quote(relation.schema.key[0])
             self.spark.sql(
