@@ -89,7 +89,7 @@ def test_random_histories(
         st.sampled_from([(SCHEMA, KEYS, VALUES), (ODD, ODD_KEYS, ODD_VALUES)])
     )
     full = st.just(True) if data.draw(st.booleans()) else st.booleans()
-    wanted = wishes(keys, values, full=full, most=6)
+    wanted = wishes(keys, values, full=full, least=2, most=6)
     with History(LiveTable.create(place, lake, spark, schema)) as life:
         life.table.put_snapshot(happen({}, data.draw(wanted))[1], files=2)
         life.table.commit(data.draw(wanted))
@@ -181,7 +181,7 @@ def check(table: LiveTable) -> None:
     assert table.read() == readable
     epochs = sorted(readable)
     some = sorted({key for rows in readable.values() for key in rows}, key=repr)[:5]
-    absent: Key = (77, "none") if table.relation.schema is SCHEMA else (False, None, b"no", None)
+    absent: Key = (77, "none") if table.relation.schema == SCHEMA else (False, None, b"no", None)
     keys: list[Key] = [*some, absent]
     for epoch, found in table.lookup(keys, epochs[0], epochs[-1]).items():
         assert found == {key: readable[epoch][key] for key in keys if key in readable[epoch]}
