@@ -123,8 +123,8 @@ def _parser() -> argparse.ArgumentParser:
     test.add_argument("what", nargs="*", metavar="fast|all|PATH", help="default: all")
 
     bench = word("bench", _bench, "measure, beside a peer, in one run")
-    bench.add_argument("what", choices=["tick", "state-table"])
-    bench.add_argument("--rows", type=int, default=1_000_000, help="of `tick`")
+    bench.add_argument("what", choices=["tick", "state-table", "verify"])
+    bench.add_argument("--rows", type=int, default=1_000_000, help="of `tick` and `verify`")
     bench.add_argument(
         "--millions", type=int, nargs="+", default=[1, 10, 50], help="keys of `state-table`"
     )
@@ -258,6 +258,10 @@ def _bench(arguments: argparse.Namespace, settings: Settings) -> int:
             ticks=arguments.ticks,
             json_path=arguments.json,
         )
+    if arguments.what == "verify":
+        from tests.bench.verify import bench_verify
+
+        return bench_verify(settings, rows=arguments.rows, json_path=arguments.json)
     from tests.bench.tick import bench_tick
 
     return bench_tick(settings, rows=arguments.rows, json_path=arguments.json)

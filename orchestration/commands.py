@@ -12,6 +12,7 @@ from rich.table import Table
 
 from ops.backfill.progress import PipelineProgress, pipeline_progress
 from ops.common.errors import ConfigError
+from ops.common.printed import printed_rows
 from ops.planner.apply import plan_steps
 from ops.planner.diff import render
 from orchestration import backfilling, reading, running
@@ -34,6 +35,8 @@ def plan(settings: Settings, *, apply: bool) -> int:
             console.print(render(steps), highlight=False)
             if apply:
                 running.ensure_applied(deployment, found)
+                for line in deployment.left_out(found):
+                    console.print(line, highlight=False)
         console.print("applied" if apply else "nothing was done; `tidegate plan --apply` does it")
     return 0
 
@@ -123,16 +126,16 @@ def read(
 
 def _show(name: str, rows: pa.Table, held: reading.Held, form: str) -> None:
     if form == "json":
-        for row in rows.to_pylist():
+        for row in printed_rows(rows):
             shown = row if len(held.frames) == 1 else {"relation": name, "row": row}
             print(json.dumps(shown, default=str))
     elif form == "csv":
         out = csv.writer(sys.stdout)
         out.writerow(rows.column_names)
-        out.writerows(row.values() for row in rows.to_pylist())
+        out.writerows(row.values() for row in printed_rows(rows))
     else:
         table = Table(*rows.column_names)
-        for row in rows.to_pylist():
+        for row in printed_rows(rows):
             table.add_row(*("" if v is None else str(v) for v in row.values()))
         console = Console()
         console.print(f"{name} {held.title}", highlight=False, soft_wrap=True)

@@ -96,16 +96,21 @@ class PostgresSource(Link):
             raise SourceRefused(f"{self.where}: " + "; ".join(found))
 
     def describe_table(
-        self, schema: str, table: str, *, columns: Sequence[str] | None = None
+        self,
+        schema: str,
+        table: str,
+        *,
+        columns: Sequence[str] | None = None,
+        text_numerics: bool = False,
     ) -> TableDescription:
         """Return the table with all its columns, or with the named ones; refuse with a way out."""
         with self.session() as session:
-            return describe(session, schema, table, columns=columns)
+            return describe(session, schema, table, columns=columns, text_numerics=text_numerics)
 
-    def attributes(self, oid: int) -> list[AttributeDescription]:
+    def attributes(self, oid: int, text_numerics: bool) -> list[AttributeDescription]:
         """Return a table's columns as they are now, with what rows of before have in each."""
         with self.session() as session:
-            return attributes(session, oid)
+            return attributes(session, oid, text_numerics=text_numerics)
 
     def ensure_publication(self, name: str, tables: Iterable[tuple[str, str]]) -> list[str]:
         """Have `tables` published whole; return the names of those that were added.

@@ -148,6 +148,7 @@ def _bound_table(plan: TablePlan, describe: Describe) -> tuple[Schema, dict[str,
         {},
         {name: found.types[name] for name in schema.names},
         follows_all=plan.columns is None,
+        text_numerics=plan.text_numerics,
     )
     return schema, origin.to_json()
 

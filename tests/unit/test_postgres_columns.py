@@ -100,7 +100,7 @@ class Followed:
             self.why = event.why
             return False
         version = self.relation.schema_version + 1
-        columns = self.place.source.attributes(self.origin.oid)
+        columns = self.place.source.attributes(self.origin.oid, False)
         schema = self.relation.schema
         found = evolve(schema, self.origin, event.sent, columns, version=version)
         if isinstance(found, str):

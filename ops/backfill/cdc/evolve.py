@@ -63,6 +63,7 @@ class Origin:
     retired: tuple[str, ...] = ()
     follows_all: bool = False
     """The definition says (*): what is added belongs to the table."""
+    text_numerics: bool = False
 
     def shown(self, name: str) -> str:
         return self.names.get(name, name)
@@ -81,6 +82,7 @@ class Origin:
             {name: tuple(many) for name, many in data.get("former", {}).items()},
             tuple(data.get("retired", ())),
             data.get("follows_all", False),
+            data.get("text_numerics", False),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -94,6 +96,7 @@ class Origin:
             "former": {name: list(many) for name, many in self.former.items()},
             "retired": list(self.retired),
             "follows_all": self.follows_all,
+            "text_numerics": self.text_numerics,
         }
 
 

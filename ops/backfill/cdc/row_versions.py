@@ -42,7 +42,7 @@ class RowVersions:
     spark: Callable[[], SparkSession]
     committed: Callable[[], Epoch]
     read_rows: ReadRows
-    columns: Callable[[int], Sequence[Attribute]]
+    columns: Callable[[int, bool], Sequence[Attribute]]
 
     def before(self, relation: Relation, keys: Sequence[Key]) -> Mapping[Key, Row] | None:
         """Return rows as of the last commit by key; None while the table is not live."""

@@ -159,7 +159,7 @@ class SourceExecutor:
         relation = self._tables[event.table]
         assert relation.origin is not None
         origin, version = Origin.from_json(relation.origin), relation.schema_version + 1
-        columns = self._versions.columns(origin.oid)
+        columns = self._versions.columns(origin.oid, origin.text_numerics)
         found = evolve(relation.schema, origin, sent, columns, version=version)
         if isinstance(found, str):
             return RelationChanged(event.table, found)
