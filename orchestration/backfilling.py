@@ -3,7 +3,8 @@
 from collections.abc import Callable, Collection, Iterator
 
 from ops.backfill.cdc.cdc_backfill_v2 import ParallelizedCdcBackfillExecutor
-from ops.backfill.cdc.cdc_backfill_v2 import VnodeDone as SplitsDone
+from ops.backfill.cdc.split import scan_order
+from ops.backfill.cdc.table_backfill import VnodeDone as SplitsDone
 from ops.backfill.snapshot_backfill.executor import SnapshotBackfillExecutor
 from ops.backfill.snapshot_backfill.executor import VnodeDone as VnodeRead
 from ops.backfill.snapshot_backfill.phase import Phase
@@ -37,19 +38,23 @@ def backfill_table(
     prepare(deployment, plan, tell=tell)
     relation = find_relation(relations_of(deployment.store, pipeline), table)
     source = deployment.source(plan.source(table_plan.source))
+    external = (table_plan.external_schema, table_plan.external_table)
+    scan = source.key_columns(*external, scan_order(relation.schema.key, table_plan.split_column))
     pages = SparkPages(
         deployment.spark(),
         source,
         deployment.lake,
-        table_plan.external_schema,
-        table_plan.external_table,
+        *external,
         [(c.name, str(c.type)) for c in relation.schema.columns],
+        scan,
         relation.schema.key[0],
+        table_plan.snapshot_filter,
     )
     with lease(deployment, relation.graph, owner=owner, wait_s=wait_s) as keeper:
         executor = ParallelizedCdcBackfillExecutor(
             table_plan,
             relation,
+            scan,
             deployment.store,
             source,
             pages,

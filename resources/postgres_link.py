@@ -20,6 +20,14 @@ from resources.sql_text import read_statement
 CONNECT_SECONDS = 10
 STATEMENT_SECONDS = 60
 LOCK_SECONDS = 10
+# In which form values are given as text: keys go there and back again.
+SPELLING = {
+    "TimeZone": "UTC",
+    "DateStyle": "ISO",
+    "IntervalStyle": "postgres",
+    "bytea_output": "hex",
+    "extra_float_digits": 1,
+}
 
 _WRONG = (
     "password authentication failed",
@@ -64,7 +72,7 @@ class Link:
             name: value.reveal() if isinstance(value, SecretStr) else str(value)
             for name, value in self.conninfo.items()
         }
-        fixed = {"TimeZone": "UTC", "DateStyle": "ISO", **settings}
+        fixed = {**SPELLING, **settings}
         options = [
             given.get("options", ""),
             *(f"-c {name}={value}" for name, value in fixed.items()),

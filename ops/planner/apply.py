@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ops.common.errors import ConfigError, Unsupported
+from ops.common.errors import Unsupported
 from ops.common.ports import Failpoint, Statements, Store, unarmed
-from ops.common.schema import INTEGERS, Schema
+from ops.common.schema import Schema
 from ops.common.table.relation import Relation, relations_of
 from ops.planner.bind import bind_table, bind_view
 from ops.planner.diff import Create, Keep, PlanStep, RelationKind, diff_pipeline, render
@@ -124,13 +124,6 @@ def bound_view(plan: ViewPlan, relations: list[Relation]) -> BoundView:
 def _bound_table(plan: TablePlan, describe: Describe) -> tuple[Schema, dict[str, Any]]:
     found = describe(plan)
     schema = bind_table(plan, found.schema)
-    kinds = [c.type.kind for c in schema.key_columns]
-    if len(kinds) != 1 or kinds[0] not in INTEGERS:
-        key = ", ".join(f"{c.name} {c.type}" for c in schema.key_columns)
-        raise ConfigError(
-            f"table {plan.name}: its key ({key}) is not one integer column, which is all that can "
-            "be backfilled so far"
-        )
     origin = {"oid": found.oid, "identity": found.identity, "unselected": [*found.unselected]}
     return schema, origin
 

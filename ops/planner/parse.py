@@ -10,7 +10,8 @@ comments and with the values of password-like options masked.
 Pure.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from sqlglot import exp
 from sqlglot.expressions import DType
@@ -155,7 +156,11 @@ class _Reader:
         given = [p for p in _properties(tree) if type(p) is exp.Property]
         secret = frozenset(TABLE_OPTIONS)
         options = _options(statement, f"table {name}", given, TABLE_OPTIONS, secret)
-        sizes = {_FIELDS[option]: int(str(value)) for option, value in options.items()}
+        fields: dict[str, Any] = {
+            field: convert(str(options[option]))
+            for option, (field, convert) in _FIELDS.items()
+            if option in options
+        }
         return TablePlan(
             pipeline=self.pipeline,
             name=name,
@@ -165,7 +170,7 @@ class _Reader:
             columns=columns,
             key=key,
             definition=definition(statement, given),
-            **sizes,
+            **fields,
         )
 
     def _view(self, statement: Statement) -> ViewPlan:
@@ -233,11 +238,19 @@ class _Reader:
         return name, at
 
 
-_FIELDS = {
-    "backfill.parallelism": "parallelism",
-    "backfill.num_rows_per_split": "rows_per_split",
-    "snapshot.batch_size": "page_rows",
-    "vnode_count": "vnode_count",
+def _is_true(value: str) -> bool:
+    return value == "true"
+
+
+_FIELDS: Mapping[str, tuple[str, Callable[[str], object]]] = {
+    "backfill.parallelism": ("parallelism", int),
+    "backfill.num_rows_per_split": ("rows_per_split", int),
+    "backfill.as_even_splits": ("even_splits", _is_true),
+    "backfill.split_pk_column_index": ("split_column", int),
+    "snapshot": ("snapshot", _is_true),
+    "snapshot.batch_size": ("page_rows", int),
+    "snapshot.filter": ("snapshot_filter", str),
+    "vnode_count": ("vnode_count", int),
 }
 
 

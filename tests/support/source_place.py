@@ -111,10 +111,9 @@ class Place:
     def page(self, table: str) -> pa.Table:
         columns = [(c.name, str(c.type)) for c in self.binding(table).schema.columns]
         names = [name for name, _ in columns]
-        query = page_query(
-            "public", table, names, "id", lower_inclusive=None, upper_exclusive=None, limit=1000
-        )
-        return read_page(page_dsn(self.source), query, columns)
+        key = self.source.key_columns("public", table, self.binding(table).schema.key)
+        query = page_query("public", table, names, key, limit=1000)
+        return read_page(page_dsn(self.source), query, columns, key)[0]
 
     def confirmed(self) -> int:
         state = self.source.slot_state(self.slot)
