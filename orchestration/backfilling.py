@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterator
 
+from ops.backfill.cdc.cdc_backfill import CdcBackfillExecutor
 from ops.backfill.cdc.cdc_backfill_v2 import ParallelizedCdcBackfillExecutor
 from ops.backfill.cdc.split import scan_order
 from ops.backfill.cdc.table_backfill import VnodeDone as SplitsDone
@@ -39,7 +40,9 @@ def backfill_table(
     relation = find_relation(relations_of(deployment.store, pipeline), table)
     source = deployment.source(plan.source(table_plan.source))
     external = (table_plan.external_schema, table_plan.external_table)
-    scan = source.key_columns(*external, scan_order(relation.schema.key, table_plan.split_column))
+    one_reader = table_plan.parallelism == 0
+    leading = 0 if one_reader else table_plan.split_column
+    scan = source.key_columns(*external, scan_order(relation.schema.key, leading))
     pages = SparkPages(
         deployment.spark(),
         source,
@@ -51,7 +54,8 @@ def backfill_table(
         table_plan.snapshot_filter,
     )
     with lease(deployment, relation.graph, owner=owner, wait_s=wait_s) as keeper:
-        executor = ParallelizedCdcBackfillExecutor(
+        kind = CdcBackfillExecutor if one_reader else ParallelizedCdcBackfillExecutor
+        executor = kind(
             table_plan,
             relation,
             scan,

@@ -85,9 +85,14 @@ def _parser() -> argparse.ArgumentParser:
     resume = word("resume", _resume, "a paused pipeline goes on where it was")
     resume.add_argument("pipeline")
 
-    throttle = word("throttle", _throttle, "limit how fast a table is backfilled")
+    throttle = word("throttle", _throttle, "limit how fast a table is backfilled, from now on")
     throttle.add_argument("table", metavar="PIPELINE/TABLE")
-    throttle.add_argument("rate", metavar="ROWS_PER_S", help="0 or none for no limit")
+    throttle.add_argument(
+        "rate", metavar="ROWS_PER_S", nargs="?", help="0 or none for no limit (default: as it is)"
+    )
+    throttle.add_argument(
+        "--parallelism", metavar="N", help="how many readers, or default for as many as defined"
+    )
 
     live = word("set", _set, "change settings of a running pipeline")
     live.add_argument("pipeline")
@@ -101,6 +106,11 @@ def _parser() -> argparse.ArgumentParser:
     read = word("read", _read, "print tables and views, all as of one epoch")
     read.add_argument("relations", nargs="+", metavar="relation")
     read.add_argument("--as-of", help="an epoch's number or an ISO time (default: the newest)")
+    read.add_argument(
+        "--partial",
+        action="store_true",
+        help="a table that one reader is filling (backfill.parallelism = 0): the keys read so far",
+    )
     read.add_argument("--limit", type=int, default=20, help="rows to print (default 20)")
     read.add_argument("--format", choices=["table", "csv", "json"], default="table")
 
@@ -180,7 +190,7 @@ def _resume(arguments: argparse.Namespace, settings: Settings) -> int:
 def _throttle(arguments: argparse.Namespace, settings: Settings) -> int:
     from orchestration.controls import throttle
 
-    return throttle(settings, arguments.table, arguments.rate)
+    return throttle(settings, arguments.table, arguments.rate, arguments.parallelism)
 
 
 def _set(arguments: argparse.Namespace, settings: Settings) -> int:
@@ -196,6 +206,7 @@ def _read(arguments: argparse.Namespace, settings: Settings) -> int:
         settings,
         arguments.relations,
         as_of=arguments.as_of,
+        partial=arguments.partial,
         limit=arguments.limit,
         form=arguments.format,
     )

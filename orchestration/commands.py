@@ -5,6 +5,7 @@ import json
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 
 import pyarrow as pa
 from rich.console import Console
@@ -18,6 +19,7 @@ from orchestration import backfilling, reading, running
 from orchestration.controls import require_applied
 from orchestration.deployment import Deployment, open_deployment
 from orchestration.local_run import LocalRun
+from orchestration.partial_reading import held_partial
 from orchestration.screen import ProgressView, status_table
 from resources.settings import Settings
 
@@ -108,14 +110,23 @@ def flush(settings: Settings, pipeline: str) -> int:
 
 
 def read(
-    settings: Settings, relations: Sequence[str], *, as_of: str | None, limit: int, form: str
+    settings: Settings,
+    relations: Sequence[str],
+    *,
+    as_of: str | None,
+    partial: bool,
+    limit: int,
+    form: str,
 ) -> int:
     if form == "csv" and len(relations) > 1:
         raise ConfigError("csv has one header: name one table or view, or use --format json")
-    with (
-        open_deployment(settings) as deployment,
-        reading.held(deployment, relations, as_of=as_of) as held,
-    ):
+    if partial and (as_of is not None or len(relations) != 1):
+        raise ConfigError("--partial reads one table, as of now; leave the others and --as-of out")
+    with open_deployment(settings) as deployment, ExitStack() as stack:
+        if partial:
+            held = stack.enter_context(held_partial(deployment, relations[0]))
+        else:
+            held = stack.enter_context(reading.held(deployment, relations, as_of=as_of))
         for name, frame in held.frames.items():
             _show(name, frame.limit(limit).toArrow(), held, form)
     return 0

@@ -37,6 +37,18 @@ class PageRead(NamedTuple):
     """The least and the greatest value of the key's first column, where Arrow shares its order."""
     seconds: float
 
+    @staticmethod
+    def from_row(row: dict[str, Any]) -> "PageRead":
+        last, bounds = row["last_key"], row["bounds"]
+        return PageRead(
+            row["rows"],
+            row["bytes"],
+            row["memory"],
+            None if last is None else tuple(last),
+            None if bounds is None else tuple(json.loads(bounds)),
+            row["seconds"],
+        )
+
 
 @dataclass(frozen=True)
 class SparkPages:
@@ -82,15 +94,7 @@ class SparkPages:
         row = frame.toArrow().to_pylist()[0]
         if row["error"] is not None:
             raise SourceUnreachable(row["error"]) if row["passing"] else PageRefused(row["error"])
-        last, bounds = row["last_key"], row["bounds"]
-        return PageRead(
-            row["rows"],
-            row["bytes"],
-            row["memory"],
-            None if last is None else tuple(last),
-            None if bounds is None else tuple(json.loads(bounds)),
-            row["seconds"],
-        )
+        return PageRead.from_row(row)
 
 
 class PageRefused(ConfigError):
@@ -118,9 +122,10 @@ class PageTask:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:
-            yield pa.RecordBatch.from_pylist([self._read()], schema=_RESULT)
+            yield pa.RecordBatch.from_pylist([self.read()], schema=_RESULT)
 
-    def _read(self) -> dict[str, object]:
+    def read(self) -> dict[str, Any]:
+        """Read and write the page; what went wrong is in the answer."""
         started = time.monotonic()
         try:
             page, last = read_page(self._dsn, self._query, self._columns, self._scan)
@@ -136,6 +141,7 @@ class PageTask:
             "last_key": last,
             "bounds": _bounds(page.column(self._first)),
             "seconds": time.monotonic() - started,
+            "error": None,
         }
 
 

@@ -124,7 +124,12 @@ def bound_view(plan: ViewPlan, relations: list[Relation]) -> BoundView:
 def _bound_table(plan: TablePlan, describe: Describe) -> tuple[Schema, dict[str, Any]]:
     found = describe(plan)
     schema = bind_table(plan, found.schema)
-    origin = {"oid": found.oid, "identity": found.identity, "unselected": [*found.unselected]}
+    origin = {
+        "oid": found.oid,
+        "identity": found.identity,
+        "unselected": [*found.unselected],
+        "partial": not plan.snapshot or plan.snapshot_filter is not None,
+    }
     return schema, origin
 
 

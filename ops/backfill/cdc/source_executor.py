@@ -26,7 +26,7 @@ from ops.common.errors import TransientError
 from ops.common.ports import Clock, Failpoint, Lake
 from ops.common.table.key_range import ranges_of
 from ops.common.table.log import log_table
-from ops.common.table.net import net_changes
+from ops.common.table.net import net_changes, without_before_images
 from ops.common.table.relation import Relation, StagedFile
 
 POLL_SECONDS = 0.05
@@ -174,6 +174,8 @@ class SourceExecutor:
         assert barrier.attempt is not None
         positions = relation.schema.key_positions
         net = net_changes(batch.changes[name], lambda row: tuple(row[i] for i in positions))
+        if relation.is_partial:
+            net = without_before_images(net)
         table = log_table(
             net, relation.schema, vnode_count=relation.vnode_count, epoch=barrier.epoch.prev
         )

@@ -21,7 +21,7 @@ from ops.barrier_worker.commit import fail_attempt, open_attempt
 from ops.common.barrier import Attempt
 from ops.common.errors import is_transient
 from ops.common.ports import Clock, Failpoint, Store
-from ops.common.table.key_range import ranges_of
+from ops.common.table.key_range import between
 from ops.common.table.relation import Relation, StagedFile
 
 
@@ -86,7 +86,7 @@ class SplitReader:
             file = None
             if page.rows:
                 first = self.relation.schema.key_columns[0].type
-                ranges = None if page.bounds is None else ranges_of(page.bounds, first)
+                ranges = None if page.bounds is None else between(*page.bounds, first)
                 file = StagedFile(
                     self.relation.id,
                     attempt.id,

@@ -150,7 +150,7 @@ def test_a_limit_slows_it_down_and_taking_it_away_lets_it_go(place: Place) -> No
     backfill = begin(place, rows_per_s=500)
     backfill.until(lambda: len(backfill.pages.reads) >= 1)
     time.sleep(0.2)
-    assert backfill.pages.rows == 500, "a page of a second; the next is not due yet"
+    assert backfill.pages.rows == 250, "a page of half a second; the next is not due yet"
     throttle(place, None)
     backfill.thread.join(10)
     assert backfill.pages.rows == ROWS == split_rows(place)
