@@ -114,12 +114,23 @@ def _parser() -> argparse.ArgumentParser:
     read.add_argument("--limit", type=int, default=20, help="rows to print (default 20)")
     read.add_argument("--format", choices=["table", "csv", "json"], default="table")
 
+    for name, command, summary in (
+        ("verify", _verify, "is a table its source's table? exit code 1 if they differ"),
+        ("repair", _repair, "write what differs between a table and its source"),
+    ):
+        compare = word(name, command, summary)
+        compare.add_argument("relation")
+        compare.add_argument(
+            "--range", dest="keys", help="keys a..b, both included; a.. and ..b are open"
+        )
+        compare.add_argument("--json", action="store_true", help="for programs")
+
     word("doctor", _doctor, "is everything set up right: Java, disk, sources?")
 
     test = word(
         "test", _test, "run the tests, `test fast` only those without Spark; options go to pytest"
     )
-    test.add_argument("tier", nargs="?", choices=["fast", "all"], default="all")
+    test.add_argument("what", nargs="*", metavar="fast|all|PATH", help="default: all")
 
     bench = word("bench", _bench, "measure, beside a peer, in one run")
     bench.add_argument("what", choices=["tick", "state-table"])
@@ -212,6 +223,18 @@ def _read(arguments: argparse.Namespace, settings: Settings) -> int:
     )
 
 
+def _verify(arguments: argparse.Namespace, settings: Settings) -> int:
+    from orchestration.comparing import verify
+
+    return verify(settings, arguments.relation, keys=arguments.keys, as_json=arguments.json)
+
+
+def _repair(arguments: argparse.Namespace, settings: Settings) -> int:
+    from orchestration.comparing import repair
+
+    return repair(settings, arguments.relation, keys=arguments.keys, as_json=arguments.json)
+
+
 def _doctor(arguments: argparse.Namespace, settings: Settings) -> int:
     from orchestration.doctor import doctor
 
@@ -221,15 +244,19 @@ def _doctor(arguments: argparse.Namespace, settings: Settings) -> int:
 def _test(arguments: argparse.Namespace, settings: Settings) -> int:
     import pytest
 
-    root = settings.root
-    selected = [str(root / "tests")]
-    if arguments.tier == "fast":
-        # Only the folders whose tests need neither Spark nor Dagster: not even imported.
-        folders = [str(root / "tests" / name) for name in ("unit", "properties")]
-        # They wait for their servers more than they compute; each process has its own.
-        together = ["-n", "2", "--dist", "worksteal"]
-        selected = ["-m", "not spark and not system", *together, *folders]
-    return int(pytest.main(["--rootdir", str(root), *selected, *arguments.rest]))
+    tests = settings.root / "tests"
+    # They wait for their servers more than they compute.
+    together = ["-n", "2", "--dist", "worksteal"]
+    match arguments.what:
+        case [] | ["all"]:
+            selected = [*together, str(tests)]
+        case ["fast"]:
+            # Only the folders whose tests need neither Spark nor Dagster: not even imported.
+            folders = [str(tests / name) for name in ("unit", "properties")]
+            selected = [*together, "-m", "not spark and not system", *folders]
+        case paths:
+            selected = paths
+    return int(pytest.main(["--rootdir", str(settings.root), *selected, *arguments.rest]))
 
 
 def _bench(arguments: argparse.Namespace, settings: Settings) -> int:

@@ -60,9 +60,9 @@ def key_range(
     return sql.SQL(" AND ").join(bounds) if bounds else sql.SQL("TRUE")
 
 
-def key_order(columns: Sequence[KeyColumn]) -> sql.Composable:
-    """Return what stands after ORDER BY."""
-    return sql.SQL(", ").join(sql.Identifier(c.name) for c in columns)
+def key_order(columns: Sequence[KeyColumn], *table: str) -> sql.Composable:
+    """Return what stands after ORDER BY; `table` is what the columns are qualified with."""
+    return sql.SQL(", ").join(sql.Identifier(*table, c.name) for c in columns)
 
 
 def key_texts(columns: Sequence[KeyColumn]) -> list[sql.Composable]:

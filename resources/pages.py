@@ -80,7 +80,7 @@ class SparkPages:
         query = page_query(
             self.schema,
             self.table,
-            [name for name, _ in self.columns],
+            self.columns,
             self.scan,
             at_least=at_least,
             above=above,

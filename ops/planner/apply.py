@@ -5,7 +5,7 @@ Creating is done here; a changed or dropped definition is refused for now, with 
 Pure.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,8 @@ class Described:
     oid: int
     identity: str
     unselected: tuple[str, ...]
+    types: Mapping[str, tuple[int, int]]
+    """Each column's type at the source: its oid and modifier."""
 
 
 Describe = Callable[[TablePlan], Described]
@@ -45,6 +47,10 @@ def relation_graph(pipeline: str, name: str) -> str:
 
 def maintenance_graph(pipeline: str, name: str) -> str:
     return f"{pipeline}/{name}/maintenance"
+
+
+def verify_graph(pipeline: str, name: str) -> str:
+    return f"{pipeline}/{name}/verify"
 
 
 def state_name(view: str) -> str:
@@ -129,6 +135,7 @@ def _bound_table(plan: TablePlan, describe: Describe) -> tuple[Schema, dict[str,
         "identity": found.identity,
         "unselected": [*found.unselected],
         "partial": not plan.snapshot or plan.snapshot_filter is not None,
+        "types": found.types,
     }
     return schema, origin
 

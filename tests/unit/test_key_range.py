@@ -107,19 +107,19 @@ def test_pages_walk_it_in_the_source_s_order(place: Place, table: str) -> None:
     found: list[int] = []
     cursor: Key | None = None
     for _ in range(100):
+        names = {"varchar": "text", "bpchar": "text"}
+        plain = [(c.name, names.get(c.type_name, c.type_name)) for c in key if c.is_plain]
+        columns = [("n", "int4"), *plain]
         query = page_query(
             "public",
             table,
-            ["n", *(c.name for c in key if c.is_plain)],
+            columns,
             key,
             at_least=left if cursor is None else None,
             above=cursor,
             below=right,
             limit=9,
         )
-        plain = [(c.name, c.type_name) for c in key if c.is_plain]
-        names = {"varchar": "text", "bpchar": "text"}
-        columns = [("n", "int4"), *((name, names.get(text, text)) for name, text in plain)]
         page, last = read_page(page_dsn(place.source), query, columns, key)
         found += page.column("n").to_pylist()
         if page.num_rows < 9:
@@ -138,7 +138,7 @@ def test_a_page_is_an_index_range_scan(place: Place, table: str) -> None:
     left, right = place.source.sample_keys(
         "public", table, key, rows_per_split=100, max_splits=100
     ).cuts
-    query = page_query("public", table, ["n"], key, above=left, below=right, limit=9)
+    query = page_query("public", table, [("n", "int4")], key, above=left, below=right, limit=9)
     with place.source.session() as session:
         connection: psycopg.Connection[dict[str, object]] = session.connection
         # A table this small is cheaper to sort; what is asked is whether the index could do it.
@@ -185,8 +185,9 @@ def test_the_types_are_seen_through_domains_and_collations(place: Place) -> None
 def test_a_filter_leaves_rows_out(place: Place) -> None:
     key = columns_of(place, "t0")
     only = "n % 3 = 0 -- the third part"
-    query = page_query("public", "t0", ["n", "a"], key, only=only, limit=1000)
-    page, _ = read_page(page_dsn(place.source), query, [("n", "int4"), ("a", "int2")], key)
+    columns = [("n", "int4"), ("a", "int2")]
+    query = page_query("public", "t0", columns, key, only=only, limit=1000)
+    page, _ = read_page(page_dsn(place.source), query, columns, key)
     assert page.num_rows == ROWS // 3
 
 

@@ -74,7 +74,7 @@ class DirectPages:
             query = page_query(
                 "public",
                 "t",
-                ["id", "note"],
+                COLUMNS,
                 self.key,
                 at_least=at_least,
                 above=above,
@@ -153,7 +153,7 @@ def source(postgres: RunningPostgres) -> Iterator[SourcePlace]:
     )
     # The first page pays for loading the driver.
     key = place.source.key_columns("public", "t", ["id"])
-    query = page_query("public", "t", ["id", "note"], key, limit=1)
+    query = page_query("public", "t", COLUMNS, key, limit=1)
     read_page(page_dsn(place.source), query, COLUMNS, key)
     yield place
     place.close()
