@@ -234,7 +234,7 @@ def _run(run: Running, parallelism: int, page_rows: int) -> None:
 def test_a_limit_is_kept_within_a_tenth_and_lifted_inside_a_split(
     begin: Callable[..., Running],
 ) -> None:
-    run = begin(parallelism=3, page_rows=5000, rate=5000)
+    run = begin(parallelism=8, page_rows=5000, rate=5000)
     run.until(lambda: run.pages.rows >= 24_000)
     reads = list(run.pages.reads)
     rate = sum(rows for _, rows, _ in reads[:-1]) / (reads[-1][0] - reads[0][0])
