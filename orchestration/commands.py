@@ -172,10 +172,11 @@ def _is_applied(deployment: Deployment, pipeline: str) -> bool:
 
 
 def _json(progress: PipelineProgress) -> dict[str, object]:
+    now_ms = int(time.time() * 1000)
     return {
         "pipeline": progress.pipeline,
         "epoch": progress.committed,
-        "lag_ms": progress.lag_ms(int(time.time() * 1000)),
+        "lag_ms": progress.lag_ms(now_ms),
         "owner": progress.owner,
         "paused": progress.paused,
         "waiting_rows": progress.waiting_rows,
@@ -192,6 +193,11 @@ def _json(progress: PipelineProgress) -> dict[str, object]:
                 "parts_passed": r.parts_passed,
                 "progress": r.progress,
                 "rows_per_s": r.rows_per_s,
+                "parallelism": r.parallelism,
+                "total_rows": r.total_rows,
+                "speed": r.speed,
+                "seconds_left": r.seconds_left,
+                "lag_ms": r.lag_ms(now_ms),
             }
             for r in progress.relations
         ],

@@ -35,6 +35,22 @@ class RelationProgress:
     """How far it is, for people; None where that is not known."""
     rows_per_s: int | None = None
     """The limit a user has set for its backfill."""
+    parallelism: int | None = None
+    """How many readers a user has asked for; None: as many as its definition says."""
+    total_rows: int | None = None
+    """About how many rows there are to read; None where nobody counted, or too few."""
+    speed: float | None = None
+    """Rows a second that were committed lately; None while nothing is read."""
+
+    @property
+    def seconds_left(self) -> float | None:
+        """When the last row will be read, at this speed; None where that cannot be said."""
+        if self.settled or self.total_rows is None or not self.speed:
+            return None
+        return (self.total_rows - self.rows) / self.speed
+
+    def lag_ms(self, now_ms: int) -> int | None:
+        return None if self.epoch is None else now_ms - unix_ms(self.epoch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +77,7 @@ def pipeline_progress(store: Statements, pipeline: str) -> PipelineProgress:
     relations = [r for r in relations_of(store, pipeline) if r.kind != "state"]
     controls = store.query("select_pipeline", pipeline=pipeline)[0]
     backfills = {
-        row["id"]: Backfill(row["rows_per_second"], row["snapshot_rows"])
+        row["id"]: Backfill(row["rows_per_second"], row["parallelism"], row["snapshot_rows"])
         for row in store.query("select_backfills", pipeline=pipeline)
     }
     return PipelineProgress(
@@ -81,6 +97,7 @@ def pipeline_progress(store: Statements, pipeline: str) -> PipelineProgress:
 
 class Backfill(NamedTuple):
     rows_per_s: int | None
+    parallelism: int | None
     snapshot_rows: int | None
 
 
@@ -114,7 +131,20 @@ def _table(
         live,
         None if relation.state in ("Stopped", "Repairing") else tracker.progress(),
         backfill.rows_per_s,
+        backfill.parallelism,
+        _at_least(backfill.snapshot_rows, rows),
+        _speed(store, relation) if relation.state == "Backfilling" else None,
     )
+
+
+def _at_least(counted: int | None, rows: int) -> int | None:
+    """Return an estimate that is of use: one that was passed already says nothing."""
+    return counted if counted is not None and counted >= rows else None
+
+
+def _speed(store: Statements, relation: Relation) -> float | None:
+    found = store.query("select_backfill_rate", graph=relation.graph)
+    return found[0]["rows_per_s"] if found else None
 
 
 def _view(
@@ -145,4 +175,6 @@ def _view(
         finished if relation.in_step else 0,
         relation.in_step,
         tracker.progress(),
+        total_rows=_at_least(backfill.snapshot_rows, rows),
+        speed=_speed(store, relation) if relation.state == "ConsumingSnapshot" else None,
     )

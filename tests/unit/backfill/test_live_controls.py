@@ -306,6 +306,31 @@ def test_connections_that_the_server_ends_cost_a_page_and_not_the_run(
     assert sorted(run.keys()) == list(range(1, ROWS + 1))
 
 
+def test_progress_is_what_was_committed_and_never_goes_back(
+    begin: Callable[..., Running],
+) -> None:
+    run = begin(parallelism=2, slow_s=0.03)
+    seen: list[RelationProgress] = []
+    while run.thread is not None and run.thread.is_alive():
+        seen.append(run.progress())
+        time.sleep(0.02)
+    run.finish()
+    waiting, last = seen[0], run.progress()
+    if waiting.state == "Waiting":
+        assert waiting.total_rows is waiting.speed is waiting.seconds_left is None
+    for earlier, later in itertools.pairwise([*seen, last]):
+        assert earlier.rows <= later.rows and earlier.parts_read <= later.parts_read
+        assert earlier.total_rows is None or later.total_rows == earlier.total_rows == ROWS
+    timed = [p for p in seen if p.speed is not None and p.rows < ROWS]
+    assert timed, "it says how fast it is while it reads"
+    for said in timed:
+        assert said.seconds_left is not None and said.speed is not None
+        assert said.seconds_left * said.speed == pytest.approx(ROWS - said.rows)
+    # Read, but not live before the stream has passed it.
+    assert (last.state, last.rows, last.parts_read) == ("CatchingUp", ROWS, 4)
+    assert last.speed is last.seconds_left is None and not last.settled
+
+
 def test_pages_grow_to_what_a_task_may_take(begin: Callable[..., Running]) -> None:
     run = begin(parallelism=1, page_rows=500_000)
     run.finish()
