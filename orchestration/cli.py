@@ -133,8 +133,10 @@ def _parser() -> argparse.ArgumentParser:
     test.add_argument("what", nargs="*", metavar="fast|all|PATH", help="default: all")
 
     bench = word("bench", _bench, "measure, beside a peer, in one run")
-    bench.add_argument("what", choices=["tick", "state-table"])
-    bench.add_argument("--rows", type=int, default=1_000_000, help="of `tick`")
+    bench.add_argument("what", choices=["tick", "state-table", "backfill"])
+    bench.add_argument(
+        "--rows", type=int, help="of `tick` (default 1000000) and `backfill` (default 5000000)"
+    )
     bench.add_argument(
         "--millions", type=int, nargs="+", default=[1, 10, 50], help="keys of `state-table`"
     )
@@ -269,9 +271,13 @@ def _bench(arguments: argparse.Namespace, settings: Settings) -> int:
             ticks=arguments.ticks,
             json_path=arguments.json,
         )
+    if arguments.what == "backfill":
+        from tests.bench.backfill import bench_backfill
+
+        return bench_backfill(settings, rows=arguments.rows or 5_000_000, json_path=arguments.json)
     from tests.bench.tick import bench_tick
 
-    return bench_tick(settings, rows=arguments.rows, json_path=arguments.json)
+    return bench_tick(settings, rows=arguments.rows or 1_000_000, json_path=arguments.json)
 
 
 def _seconds(text: str) -> float:
