@@ -7,13 +7,13 @@ by `postgres_slot.SlotReader`, pages by `postgres_page.read_page`.
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import psycopg
 from psycopg import sql
 
 from resources.key_range import Key, KeyColumn, key_order
-from resources.postgres_link import Link, Session, SourceBusy, SourceRefused
+from resources.postgres_link import Link, Session, SourceBusy, SourceRefused, compose
 from resources.postgres_table import TableDescription, describe, quoted
 
 OLDEST_VERSION = 140_000
@@ -224,6 +224,22 @@ class PostgresSource(Link):
         with self.session() as session:
             session.connection.execute("SET synchronous_commit = on")
             return int(session.the_row("emit_message", prefix=prefix, content=content)["lsn"])
+
+    def require_filter(self, schema: str, table: str, only: str) -> None:
+        """Refuse a snapshot filter that is no condition on the table's columns."""
+        text = compose(
+            "try_filter", table=sql.Identifier(schema, table), filter=sql.SQL(cast(Any, only))
+        )
+        with self.session() as session:
+            try:
+                # Prepared, it is one statement or none.
+                session.connection.execute(text, prepare=True)
+            except (psycopg.ProgrammingError, psycopg.DataError) as error:
+                why = str(error).partition("\n")[0]
+                raise SourceRefused(
+                    f"snapshot.filter of {schema}.{table} is refused by the source: {why}; write a "
+                    "condition on its columns"
+                ) from error
 
     def key_columns(self, schema: str, table: str, names: Sequence[str]) -> tuple[KeyColumn, ...]:
         """Return what the key's columns are compared as, in the order of `names`."""

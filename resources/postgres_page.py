@@ -74,17 +74,18 @@ def page_query(
     `columns` are (name, our type) pairs. `only` is a condition in SQL that the user gave; rows for
     which it is not true are left out.
     """
-    condition = key_range(key, at_least=at_least, above=above, below=below)
+    name = sql.Identifier(schema, table)
+    rows: sql.Composable = sql.SQL("ONLY {}").format(name)
     if only is not None:
-        # On lines of its own, so that a comment in it ends with it.
-        condition = sql.SQL("{} AND (\n{}\n)").format(condition, sql.SQL(cast(Any, only)))
+        # Apart from the range, which it must not widen whatever is in it.
+        rows = compose("filter_rows", table=name, filter=sql.SQL(cast(Any, only)))
     text = compose(
         "read_page",
         columns=sql.SQL(", ").join(
             [*(printed(name, text) for name, text in columns), *key_texts(key)]
         ),
-        table=sql.Identifier(schema, table),
-        where=condition,
+        rows=rows,
+        where=key_range(key, at_least=at_least, above=above, below=below),
         key=key_order(key, "page"),
         limit=sql.Literal(int(limit)),
     ).as_string(None)

@@ -1,6 +1,7 @@
 """`tidegate bench backfill`: a table of seven columns into Delta, beside three others in one run.
 
-    drain        COPY of the whole table, binary, thrown away: what the source can give to one reader
+    drain        COPY of the whole table, binary, thrown away: what the source can give to one
+                 reader
     jdbc         Spark's JDBC source with as many partitions as we have splits, written to Delta
     connectorx   connectorx with as many partitions as we have readers, written by delta-rs
     ours         backfill under an open slot, until the table is live, and the first fold to Delta

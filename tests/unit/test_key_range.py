@@ -3,7 +3,6 @@
 import itertools
 from collections.abc import Iterator
 
-import psycopg
 import pyarrow as pa
 import pytest
 from psycopg import sql
@@ -11,6 +10,7 @@ from psycopg import sql
 from ops.backfill.cdc.split import splits_at
 from resources.embedded.postgres import RunningPostgres
 from resources.key_range import Key, KeyColumn, key_order, key_range, last_key
+from resources.postgres_link import SourceRefused
 from resources.postgres_page import page_dsn, page_query, read_page
 from tests.support.source_place import Place
 
@@ -139,18 +139,21 @@ def test_a_page_is_an_index_range_scan(place: Place, table: str) -> None:
         "public", table, key, rows_per_split=100, max_splits=100
     ).cuts
     query = page_query("public", table, [("n", "int4")], key, above=left, below=right, limit=9)
-    with place.source.session() as session:
-        connection: psycopg.Connection[dict[str, object]] = session.connection
-        # A table this small is cheaper to sort; what is asked is whether the index could do it.
-        connection.execute("SET enable_seqscan = off")
-        connection.execute("SET enable_bitmapscan = off")
-        rows = connection.execute(f"EXPLAIN (COSTS OFF) {query}".encode()).fetchall()
-    plan = "\n".join(str(row["QUERY PLAN"]) for row in rows)
+    plan = explained(place, query)
     assert "Index Scan" in plan and "Index Cond" in plan, plan
     assert "Sort" not in plan and "Filter" not in plan, plan
     # Both ends of the range are for the index to find.
     (condition,) = [line for line in plan.splitlines() if "Index Cond" in line]
     assert ">" in condition and "<" in condition, plan
+
+
+def explained(place: Place, query: str) -> str:
+    with place.source.session() as session:
+        # A table this small is cheaper to sort; what is asked is whether the index could do it.
+        session.connection.execute("SET enable_seqscan = off")
+        session.connection.execute("SET enable_bitmapscan = off")
+        rows = session.connection.execute(f"EXPLAIN (COSTS OFF) {query}".encode()).fetchall()
+    return "\n".join(str(row["QUERY PLAN"]) for row in rows)
 
 
 def test_a_bound_on_the_first_column_alone(place: Place) -> None:
@@ -189,6 +192,19 @@ def test_a_filter_leaves_rows_out(place: Place) -> None:
     query = page_query("public", "t0", columns, key, only=only, limit=1000)
     page, _ = read_page(page_dsn(place.source), query, columns, key)
     assert page.num_rows == ROWS // 3
+    # Whatever it says, it does not reach beyond the range.
+    only = "t0.n = 1) OR (TRUE"
+    query = page_query("public", "t0", columns, key, at_least=("0",), only=only, limit=1000)
+    page, _ = read_page(page_dsn(place.source), query, columns, key)
+    assert page.num_rows == ROWS - 149 and "Index Cond" in explained(place, query)
+
+
+@pytest.mark.parametrize("wrong", ["nobody = 1", "n", "TRUE); DROP TABLE t0; --", ""])
+def test_a_filter_that_is_none_is_refused(place: Place, wrong: str) -> None:
+    with pytest.raises(SourceRefused, match=r"snapshot\.filter of public\.t0 is refused"):
+        place.source.require_filter("public", "t0", wrong)
+    place.source.require_filter("public", "t0", "n % 2 = 0 AND a IS NOT NULL -- half of them")
+    assert place.connection.execute("SELECT count(*) FROM t0").fetchone() == (ROWS,)
 
 
 def test_nonsense_is_refused(place: Place) -> None:
