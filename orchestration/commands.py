@@ -12,9 +12,7 @@ from rich.table import Table
 
 from ops.backfill.progress import PipelineProgress, pipeline_progress
 from ops.common.errors import ConfigError
-from ops.planner.apply import plan_steps
-from ops.planner.diff import render
-from orchestration import backfilling, reading, running
+from orchestration import backfilling, lifecycle, reading, running
 from orchestration.controls import require_applied
 from orchestration.deployment import Deployment, open_deployment
 from orchestration.local_run import LocalRun
@@ -29,11 +27,11 @@ def plan(settings: Settings, *, apply: bool) -> int:
         if not plans:
             raise ConfigError(f"there is no .sql file in {settings.pipelines}")
         for found in plans.values():
-            steps = plan_steps(deployment.store, found)
             console.print(f"pipeline {found.name}", style="bold")
-            console.print(render(steps), highlight=False)
+            for line in lifecycle.explain(deployment, found):
+                console.print(line, highlight=False, markup=False, soft_wrap=True)
             if apply:
-                running.ensure_applied(deployment, found)
+                lifecycle.apply(deployment, found)
         console.print("applied" if apply else "nothing was done; `tidegate plan --apply` does it")
     return 0
 
@@ -59,10 +57,17 @@ def run(settings: Settings, pipeline: str, *, until_caught_up: bool, seconds: fl
     return 0
 
 
-def backfill(settings: Settings, relation: str, *, vnodes: Sequence[int] | None) -> int:
+def backfill(
+    settings: Settings, relation: str, *, vnodes: Sequence[int] | None, anew: bool = False
+) -> int:
     console = Console()
     with open_deployment(settings) as deployment:
         pipeline, name, count, is_table = _find_plan(deployment, relation)
+        if anew:
+            built = lifecycle.build_anew(deployment, pipeline, name)
+            console.print(
+                f"{', '.join(built)}: built anew beside what is there, and swapped when live"
+            )
         wanted = list(vnodes) if vnodes is not None else list(range(count))
         work = backfilling.backfill_table if is_table else backfilling.backfill_view
         done = work(deployment, pipeline, name, wanted, owner=deployment.owner, tell=console.print)
@@ -181,7 +186,10 @@ def _json(progress: PipelineProgress) -> dict[str, object]:
                 "parts_passed": r.parts_passed,
                 "progress": r.progress,
                 "rows_per_s": r.rows_per_s,
+                "version": r.label,
+                "is_building": r.build is not None,
             }
-            for r in progress.relations
+            for r in (*progress.relations, *progress.builds)
         ],
+        "ending": list(progress.ending),
     }

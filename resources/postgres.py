@@ -96,6 +96,10 @@ class PostgresSource(Link):
         with self.session() as session:
             return describe(session, schema, table, columns=columns)
 
+    def has_publication(self, name: str) -> bool:
+        with self.session() as session:
+            return session.row("select_publication", publication=name) is not None
+
     def ensure_publication(self, name: str, tables: Iterable[tuple[str, str]]) -> list[str]:
         """Have `tables` published whole; return the names of those that were added.
 
@@ -173,6 +177,8 @@ class PostgresSource(Link):
                 session.execute_named("drop_publication_table", **parts)
             except (psycopg.errors.UndefinedObject, psycopg.errors.UndefinedTable):
                 return
+            except psycopg.errors.ObjectNotInPrerequisiteState:
+                return  # it publishes all tables: there is no entry of this one
             except psycopg.errors.InvalidSchemaName:
                 return
 
@@ -208,6 +214,15 @@ class PostgresSource(Link):
         with self.session() as session:
             session.connection.execute("SET synchronous_commit = on")
             return int(session.the_row("emit_message", prefix=prefix, content=content)["lsn"])
+
+    def estimate_rows(self, schema: str, table: str) -> int | None:
+        """Return about how many rows a table has, None where the server does not know."""
+        with self.session() as session:
+            found = session.row("select_table", schema=schema, table=table)
+            if found is None:
+                return None
+            rows = session.the_row("estimate_rows", oid=found["oid"])["rows"]
+            return None if rows is None else int(rows)
 
     def key_bounds(self, schema: str, table: str, key: str) -> KeyBounds:
         """Return the ends of an integer key and about how many rows lie between; counts nothing."""

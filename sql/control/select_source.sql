@@ -1,3 +1,4 @@
 -- When a source is prepared and when its stream starts.
-SELECT name, definition, slot, publication, identity, "offset"
+SELECT name, definition, slot, publication, identity, "offset", dropped_at IS NOT NULL AS dropping,
+    coalesce(made_publication, true) AS made_publication
 FROM sources WHERE pipeline = %(pipeline)s AND name = %(name)s

@@ -16,7 +16,7 @@ from ops.backfill.cdc.offset import PostgresOffset, lsn_to_str, parse_offset, se
 from ops.backfill.cdc.ports import Source
 from ops.common.errors import SlotAhead, SlotGone, SourceReplaced, TransientError
 from ops.common.ports import Clock, Failpoint, Store
-from ops.common.table.relation import relations_of
+from ops.common.table.relation import Relation, versions_of
 from ops.planner.plan import SourcePlan, TablePlan
 
 WAIT_SECONDS = 3600.0
@@ -31,7 +31,7 @@ def prepare_source(
     store: Store,
     source: Source,
     plan: SourcePlan,
-    tables: Sequence[TablePlan],
+    tables: Sequence[tuple[TablePlan, Relation]],
     *,
     on_wait: Callable[[str], None],
     clock: Clock,
@@ -39,14 +39,16 @@ def prepare_source(
 ) -> None:
     with store.lock(f"prepare {plan.pipeline}/{plan.name}", on_wait):
         stored = _stored(store, plan)
-        names = {t.name for t in tables}
-        relations = [r for r in relations_of(store, plan.pipeline) if r.name in names]
+        ids = {relation.id for _, relation in tables}
+        states = [r.state for r in versions_of(store, plan.pipeline) if r.id in ids]
         fresh = stored["identity"] is None
-        if not fresh and not any(r.state == "Waiting" for r in relations):
+        if not fresh and "Waiting" not in states:
             return
         _await_bound(store, plan.pipeline, clock)
+        if fresh:
+            _note_origin(store, source, plan, failpoint)
         failpoint("prepare.before_publication")
-        external = [(t.external_schema, t.external_table) for t in tables]
+        external = [(t.external_schema, t.external_table) for t, _ in tables]
         source.ensure_publication(plan.publication, external)
         failpoint("prepare.after_publication")
         identity = _identity(source)
@@ -68,6 +70,19 @@ def prepare_source(
                 offset=json.loads(serialize_offset(PostgresOffset(start))),
             )
             failpoint("prepare.after_record")
+
+
+def _note_origin(store: Store, source: Source, plan: SourcePlan, failpoint: Failpoint) -> None:
+    """Write down what is there already: that is not ours, and stays when the source is dropped."""
+    failpoint("prepare.before_origin")
+    store.execute(
+        "set_source_origin",
+        pipeline=plan.pipeline,
+        name=plan.name,
+        publication=not source.has_publication(plan.publication),
+        slot=source.slot_state(plan.slot) is None,
+    )
+    failpoint("prepare.after_origin")
 
 
 def _await_bound(store: Store, pipeline: str, clock: Clock) -> None:
