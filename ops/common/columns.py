@@ -58,8 +58,14 @@ def _part(value: SparkColumn, column: Column) -> SparkColumn:
 
 def _text(value: SparkColumn, column: Column) -> SparkColumn:
     match column.type.kind:
-        case Kind.INT2 | Kind.INT4 | Kind.INT8 | Kind.BOOL | Kind.TEXT | Kind.NUMERIC:
+        case Kind.INT2 | Kind.INT4 | Kind.INT8 | Kind.BOOL | Kind.NUMERIC:
             return value.cast("string")
+        case Kind.TEXT | Kind.OTHER:
+            return value
+        case Kind.FLOAT4 | Kind.FLOAT8:
+            return F.when(value.isNotNull(), F.hash(value.cast("double"))).cast("string")
+        case Kind.BYTEA:
+            return F.hex(value)
         case Kind.DATE:
             return F.unix_date(value).cast("string")
         case Kind.TIMESTAMP | Kind.TIMESTAMPTZ:

@@ -49,6 +49,8 @@ class Described:
     oid: int
     identity: str
     unselected: tuple[str, ...]
+    types: Mapping[str, tuple[int, int]]
+    """Each column's type at the source: its oid and modifier."""
 
 
 Describe = Callable[[TablePlan], Described]
@@ -389,5 +391,10 @@ def _bound_table(plan: TablePlan, describe: Describe) -> _Bound:
             f"table {plan.name}: its key ({key}) is not one integer column, which is all that can "
             "be backfilled so far"
         )
-    origin = {"oid": found.oid, "identity": found.identity, "unselected": [*found.unselected]}
+    origin = {
+        "oid": found.oid,
+        "identity": found.identity,
+        "unselected": [*found.unselected],
+        "types": found.types,
+    }
     return schema, origin

@@ -43,7 +43,7 @@ def bound_names(found: Sequence[tuple[TableName, Relation, Binding]]) -> Bound:
 class VersionDecoder:
     """Decodes each message for every version; the events of the first come first."""
 
-    def __init__(self, bindings: Mapping[TableName, Binding]) -> None:
+    def __init__(self, bindings: Mapping[TableName, Binding], *, binary: bool) -> None:
         layers: list[dict[TableName, Binding]] = [{}]
         self._names: list[dict[TableName, TableName]] = [{}]
         for name, binding in bindings.items():
@@ -54,7 +54,7 @@ class VersionDecoder:
                 self._names.append({})
             layers[number][table] = binding
             self._names[number][table] = name
-        self._decoders = [Decoder(layer) for layer in layers]
+        self._decoders = [Decoder(layer, binary=binary) for layer in layers]
 
     def decode(self, message: bytes) -> Iterator[Event]:
         for number, decoder in enumerate(self._decoders):

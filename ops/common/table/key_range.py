@@ -14,14 +14,14 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
-from ops.common.schema import INTEGERS, DataType, Kind
+from ops.common.schema import INTEGERS, STRINGS, DataType, Kind
 
 KeyRange = tuple[Any, Any]
 """Both ends are inside."""
 KeyRanges = tuple[KeyRange, ...]
 
 LIMIT = 16
-ORDERED = INTEGERS | {Kind.DATE, Kind.TEXT}
+ORDERED = INTEGERS | STRINGS | {Kind.DATE}
 
 
 def ranges_of(values: Iterable[Any], data_type: DataType) -> KeyRanges | None:
@@ -81,7 +81,7 @@ def _few(apart: Sequence[KeyRange]) -> KeyRanges:
 
 
 def _fits(value: Any, data_type: DataType) -> bool:
-    wanted = str if data_type.kind is Kind.TEXT else int
+    wanted = str if data_type.kind in STRINGS else int
     return isinstance(value, wanted)
 
 
