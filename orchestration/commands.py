@@ -12,6 +12,7 @@ from rich.table import Table
 
 from ops.backfill.progress import PipelineProgress, pipeline_progress
 from ops.common.errors import ConfigError
+from ops.common.table.relation import Role
 from orchestration import backfilling, lifecycle, reading, running
 from orchestration.controls import require_applied
 from orchestration.deployment import Deployment, open_deployment
@@ -62,6 +63,25 @@ def backfill(
 ) -> int:
     console = Console()
     with open_deployment(settings) as deployment:
+        if anew and (found := _find_source(deployment, relation)) is not None:
+            pipeline, names = (
+                found[0],
+                lifecycle.begin_source_anew(deployment, *found, owner=deployment.owner),
+            )
+            console.print(f"{', '.join(names)}: built anew beside what is there")
+            for _, table in deployment.applied(pipeline).tables:
+                if table.name in names and table.role == Role.NEXT:
+                    for _ in backfilling.backfill_table(
+                        deployment,
+                        pipeline,
+                        table.name,
+                        None,
+                        owner=deployment.owner,
+                        tell=console.print,
+                    ):
+                        pass
+                    console.print(f"{table.name}: read", highlight=False)
+            return 0
         pipeline, name, count, is_table = _find_plan(deployment, relation)
         if anew:
             built = lifecycle.build_anew(deployment, pipeline, name)
@@ -142,6 +162,18 @@ def _show(name: str, rows: pa.Table, held: reading.Held, form: str) -> None:
         console = Console()
         console.print(f"{name} {held.title}", highlight=False, soft_wrap=True)
         console.print(table)
+
+
+def _find_source(deployment: Deployment, name: str) -> tuple[str, str] | None:
+    pipeline, _, short = name.rpartition(".")
+    found = [
+        (plan.name, short)
+        for plan in deployment.pipelines().values()
+        if pipeline in ("", plan.name) and any(s.name == short for s in plan.sources)
+    ]
+    if len(found) > 1:
+        raise ConfigError(f"{name} is ambiguous; write pipeline.{short}")
+    return found[0] if found else None
 
 
 def _find_plan(deployment: Deployment, name: str) -> tuple[str, str, int, bool]:

@@ -7,6 +7,7 @@ barriers. What is dropped or replaced is taken down by maintenance, and at once 
 
 from collections.abc import Collection, Iterator, Sequence
 
+from ops.backfill.cdc.prepare import begin_anew
 from ops.common.errors import ConfigError, UnknownRelation
 from ops.planner.apply import StillRead, main_graph, plan_steps
 from ops.planner.diff import Change, Create, Drop, PlanStep, RelationKind, render
@@ -53,6 +54,31 @@ def build_anew(deployment: Deployment, pipeline: str, name: str) -> list[str]:
     """Build a table or view, and all that reads it, beside what is there; return their names."""
     text = ";\n".join(_texts(deployment, pipeline).values())
     steps = apply(deployment, parse_pipeline(pipeline, text), anew=[name])
+    return [step.name for step in steps if isinstance(step, Change)]
+
+
+def begin_source_anew(deployment: Deployment, pipeline: str, name: str, *, owner: str) -> list[str]:
+    """Forget where the stream of a source was and build all its tables anew; return their names.
+
+    For a slot that is lost or ahead, and for another server in the source's place. Nobody may run
+    the stream meanwhile.
+    """
+    applied = deployment.applied(pipeline)
+    plan = applied.sources[name]
+    tables = [pair for pair in applied.tables if pair[0].source == name]
+    wait_s = deployment.settings.lease_seconds
+    with running.lease(deployment, main_graph(pipeline), owner=owner, wait_s=wait_s):
+        begin_anew(
+            deployment.store,
+            deployment.source(plan),
+            plan,
+            tables,
+            failpoint=deployment.failpoint,
+        )
+    text = ";\n".join(_texts(deployment, pipeline).values())
+    steps = apply(
+        deployment, parse_pipeline(pipeline, text), anew={table.name for table, _ in tables}
+    )
     return [step.name for step in steps if isinstance(step, Change)]
 
 

@@ -16,7 +16,7 @@ from ops.aggregate.view_actor import ViewActor
 from ops.aggregate.view_executor import ViewExecutor
 from ops.backfill.cdc.pg_values import SourceType, reads_binary
 from ops.backfill.cdc.pgoutput import Binding
-from ops.backfill.cdc.prepare import committed_position, prepare_source
+from ops.backfill.cdc.prepare import committed_position, prepare_source, stop_unpublished
 from ops.backfill.cdc.source_executor import SourceExecutor
 from ops.backfill.cdc.transaction_buffer import PREFIX
 from ops.backfill.cdc.versions import Bound, bound_names
@@ -32,7 +32,7 @@ from ops.common.table.merge import LogMerger
 from ops.common.table.relation import Relation, Role, StagedFile, versions_of
 from ops.planner.apply import apply_pipeline, main_graph
 from ops.planner.diff import Create, PlanStep, is_work, render
-from ops.planner.plan import PipelinePlan, SourcePlan
+from ops.planner.plan import PipelinePlan, SourcePlan, TablePlan
 from ops.planner.stored import Applied
 from orchestration.deployment import Deployment
 from resources.control_store import StoreUnreachable
@@ -261,7 +261,9 @@ def _main_graph(
     for source_plan in prepared:
         source = deployment.source(source_plan)
         lsn = committed_position(store, source, source_plan)
-        tables = _bindings(applied, source_plan.name)
+        mine = [pair for pair in applied.tables if pair[0].source == source_plan.name]
+        stopped = stop_unpublished(store, source, source_plan, mine, failpoint=deployment.failpoint)
+        tables = _bindings([pair for pair in mine if pair[1].id not in stopped])
         reader = stack.enter_context(_start_reader(source, source_plan, lsn, tables))
         sources[source_plan.name] = SourceExecutor(
             pipeline=pipeline,
@@ -339,13 +341,13 @@ def _epoch_of_view(terms: dict[str, Term], view: str) -> Epoch:
     return terms[view].committed
 
 
-def _bindings(applied: Applied, source: str) -> Bound:
-    """Return what is to be decoded: the versions of this source's tables that are not stopped."""
+def _bindings(tables: Sequence[tuple[TablePlan, Relation]]) -> Bound:
+    """Return what is to be decoded: the versions of tables that are not stopped."""
     return bound_names(
         [
             ((table.external_schema, table.external_table), relation, _binding(relation))
-            for table, relation in applied.tables
-            if table.source == source and relation.state != "Stopped"
+            for table, relation in tables
+            if relation.state != "Stopped"
         ]
     )
 

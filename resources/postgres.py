@@ -37,7 +37,7 @@ class SlotLost(SourceRefused):
         self.slot = slot
         super().__init__(
             f"slot {slot} is lost: the server removed WAL it still needed "
-            "(max_slot_wal_keep_size); drop it and rebuild the pipeline's tables"
+            "(max_slot_wal_keep_size); `tidegate backfill SOURCE --anew` reads its tables again"
         )
 
 
@@ -99,6 +99,29 @@ class PostgresSource(Link):
     def has_publication(self, name: str) -> bool:
         with self.session() as session:
             return session.row("select_publication", publication=name) is not None
+
+    def unpublished(
+        self, name: str, tables: Sequence[tuple[str, str]]
+    ) -> dict[tuple[str, str], str]:
+        """Return which of these tables are not published whole, and how that is."""
+        with self.session() as session:
+            found = session.row("select_publication", publication=name)
+            if found is None:
+                return dict.fromkeys(tables, f"publication {name} is gone from the source")
+            if not found["publishes_all"]:
+                what = f"publication {name} no longer publishes every kind of change"
+                return dict.fromkeys(tables, what)
+            covered = session.rows("select_covered_tables", publication=name)
+            there = {(row["schema"], row["table"]) for row in covered}
+            partly = {
+                (row["schema"], row["table"])
+                for row in session.rows("select_published_tables", oid=found["oid"])
+                if row["has_filter"] or row["has_column_list"]
+            }
+        gone = {t: f"it was taken out of publication {name}" for t in tables if t not in there}
+        return gone | {
+            t: f"publication {name} shows only a part of it" for t in tables if t in partly
+        }
 
     def ensure_publication(self, name: str, tables: Iterable[tuple[str, str]]) -> list[str]:
         """Have `tables` published whole; return the names of those that were added.

@@ -111,22 +111,35 @@ class OffsetWentBackwards(ConsistencyError):
         super().__init__(f"source position {found} lies before the committed {committed}")
 
 
+def _anew(source: str) -> str:
+    return (
+        f"`tidegate backfill {source} --anew` reads its tables again, beside what is there, which "
+        "stays readable until they are live"
+    )
+
+
 class SlotAhead(ConsistencyError):
-    def __init__(self, slot: str, *, confirmed: str, committed: str) -> None:
-        self.slot, self.confirmed, self.committed = slot, confirmed, committed
+    def __init__(self, source: str, slot: str, *, confirmed: str, committed: str) -> None:
+        self.source, self.slot = source, slot
+        self.confirmed, self.committed = confirmed, committed
         super().__init__(
             f"slot {slot} was confirmed up to {confirmed}, past the committed {committed}: changes "
-            "in between are gone from the source; drop the slot and rebuild the pipeline's tables"
+            "in between are gone from the source (was the control store restored to an older "
+            f"state?); {_anew(source)}"
         )
 
 
 class SlotGone(ConsistencyError):
-    def __init__(self, slot: str) -> None:
-        self.slot = slot
-        super().__init__(
-            f"slot {slot} is gone from the source, and with it the changes it kept; "
-            "rebuild the pipeline's tables"
+    """The slot was dropped, or the server has thrown away what it still needed."""
+
+    def __init__(self, source: str, slot: str, *, lost: bool = False) -> None:
+        self.source, self.slot = source, slot
+        what = (
+            "is lost, the server removed WAL it still needed (max_slot_wal_keep_size)"
+            if lost
+            else "is gone from the source, and with it the changes it kept"
         )
+        super().__init__(f"slot {slot} {what}; {_anew(source)}")
 
 
 class SourceReplaced(ConsistencyError):
@@ -134,7 +147,7 @@ class SourceReplaced(ConsistencyError):
         self.source, self.expected, self.found = source, expected, found
         super().__init__(
             f"source {source} is another server than before (identity {found}, expected {expected})"
-            "; point the source back, or rebuild the pipeline's tables"
+            f"; point the source back, or {_anew(source)}"
         )
 
 

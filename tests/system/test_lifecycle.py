@@ -4,10 +4,7 @@ Postgres judges what is there, before, during and after.
 """
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -18,35 +15,13 @@ from ops.planner.diff import Change, Create, Drop, Keep, RelationKind, Underway
 from orchestration import lifecycle, maintenance, reading, running
 from orchestration.deployment import Deployment, open_deployment
 from orchestration.local_run import LocalRun
-from resources.embedded.postgres import RunningPostgres
-from resources.settings import Settings
 from tests.support.judge import require_equal, require_no_orphans
-from tests.support.pipeline import PIPELINE, REVENUE, TABLE, VNODES, TestPipeline, new_pipeline
+from tests.support.pipeline import PIPELINE, REVENUE, TABLE, VNODES, TestPipeline
 from tests.support.writer import LiveWriter
 from tests.system.conftest import MakePipeline
 from tests.system.test_barriers import Stream, streaming, until
 
 ROWS = 1500
-Make = Callable[..., TestPipeline]
-
-
-@pytest.fixture
-def make(postgres: RunningPostgres, session_settings: Settings, tmp_path: Path) -> Iterator[Make]:
-    """Pipelines that need no Spark: nothing is filled."""
-    with ExitStack() as stack:
-
-        def pipeline(**wanted: object) -> TestPipeline:
-            made = new_pipeline(
-                postgres,
-                session_settings,
-                "sc://nowhere",
-                tmp_path / "p",
-                rows=50,
-                **{"views": {}, **wanted},  # type: ignore[arg-type]
-            )
-            return stack.enter_context(made)
-
-        yield pipeline
 
 
 def table_text(name: str) -> str:
@@ -76,8 +51,10 @@ def take_down(stream: Stream, *names: str) -> None:
     until(all_gone)
 
 
-def test_a_table_is_dropped_and_made_again_beside_one_that_goes_on(make: Make) -> None:
-    pipeline = make(tables=("orders", "extra"))
+def test_a_table_is_dropped_and_made_again_beside_one_that_goes_on(
+    make_unfilled: MakePipeline,
+) -> None:
+    pipeline = make_unfilled(tables=("orders", "extra"))
     with streaming(pipeline) as stream:
         stream.flush()
         assert published(pipeline) == {"orders", "extra"}
@@ -120,8 +97,10 @@ def test_a_table_is_dropped_and_made_again_beside_one_that_goes_on(make: Make) -
     assert sum(text.startswith("the relations of shop have changed") for text in stream.said) <= 3
 
 
-def test_a_source_goes_with_its_slot_and_another_comes_while_the_stream_runs(make: Make) -> None:
-    pipeline = make(tables=("orders", "extra"))
+def test_a_source_goes_with_its_slot_and_another_comes_while_the_stream_runs(
+    make_unfilled: MakePipeline,
+) -> None:
+    pipeline = make_unfilled(tables=("orders", "extra"))
     first = pipeline.file.read_text()
     slot = first.partition("slot.name = '")[2].partition("'")[0]
     other = (

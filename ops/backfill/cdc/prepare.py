@@ -103,6 +103,7 @@ def _await_bound(store: Store, pipeline: str, clock: Clock) -> None:
 
 def committed_position(store: Store, source: Source, plan: SourcePlan) -> int:
     """Return where the stream must go on, after checking that the source still has all of it."""
+    source.require_ready()
     stored = _stored(store, plan)
     found = _identity(source)
     if found != stored["identity"]:
@@ -111,11 +112,76 @@ def committed_position(store: Store, source: Source, plan: SourcePlan) -> int:
     slot = source.slot_state(plan.slot)
     if slot is None:
         # Made again by nobody: what it kept is gone with it.
-        raise SlotGone(plan.slot)
+        raise SlotGone(plan.name, plan.slot)
+    if slot.wal_status == "lost":
+        raise SlotGone(plan.name, plan.slot, lost=True)
     confirmed = slot.confirmed_flush_lsn or 0
     if confirmed > committed:
-        raise SlotAhead(plan.slot, confirmed=lsn_to_str(confirmed), committed=lsn_to_str(committed))
+        raise SlotAhead(
+            plan.name,
+            plan.slot,
+            confirmed=lsn_to_str(confirmed),
+            committed=lsn_to_str(committed),
+        )
     return committed
+
+
+def stop_unpublished(
+    store: Store,
+    source: Source,
+    plan: SourcePlan,
+    tables: Sequence[tuple[TablePlan, Relation]],
+    *,
+    failpoint: Failpoint,
+) -> dict[int, str]:
+    """Stop the tables that somebody has taken out of the publication, or filtered there.
+
+    Their changes since then were sent to nobody. One that waits is published before it is read.
+    """
+    begun = [(t, r) for t, r in tables if r.state not in ("Waiting", "Stopped")]
+    names = [(t.external_schema, t.external_table) for t, _ in begun]
+    found = source.unpublished(plan.publication, names)
+    stopped = {
+        relation.id: found[table.external_schema, table.external_table]
+        for table, relation in begun
+        if (table.external_schema, table.external_table) in found
+    }
+    for relation, why in stopped.items():
+        failpoint("prepare.before_stop")
+        store.execute("set_relation_state", relation=relation, state="Stopped", why=why)
+        failpoint("prepare.after_stop")
+    return stopped
+
+
+def begin_anew(
+    store: Store,
+    source: Source,
+    plan: SourcePlan,
+    tables: Sequence[tuple[TablePlan, Relation]],
+    *,
+    failpoint: Failpoint,
+) -> None:
+    """Forget where the stream of a source was; what was read from it stops there.
+
+    The caller owns the main graph, so that nobody reads the slot. A slot that Tidegate made is
+    made again by `prepare_source`; one that was given is gone on with.
+    """
+    with store.lock(f"prepare {plan.pipeline}/{plan.name}"):
+        stored = _stored(store, plan)
+        failpoint("anew.before_forget")
+        with store.transaction() as tx:
+            tx.query("lock_pipeline", pipeline=plan.pipeline)
+            tx.execute("reset_source", pipeline=plan.pipeline, name=plan.name)
+            for _, relation in tables:
+                if relation.state not in ("Waiting", "Stopped"):
+                    why = f"the stream of {plan.name} was begun anew"
+                    tx.execute("set_relation_state", relation=relation.id, state="Stopped", why=why)
+        failpoint("anew.after_forget")
+        slot = source.slot_state(plan.slot)
+        if slot is not None and (stored["made_slot"] or slot.wal_status == "lost"):
+            failpoint("anew.before_slot")
+            source.drop_slot(plan.slot)
+            failpoint("anew.after_slot")
 
 
 def _stored(store: Store, plan: SourcePlan) -> dict[str, Any]:
