@@ -136,11 +136,12 @@ def fold(deployment: Deployment, pipeline: str, *, owner: str) -> dict[str, Epoc
     return folded
 
 
-def vacuum(deployment: Deployment, pipeline: str) -> int:
+def vacuum(deployment: Deployment, pipeline: str, *, unlisted_s: float = UNLISTED_SECONDS) -> int:
     """Delete what no readable version of a base names; return how many files went."""
     store = deployment.store
     vacuum = Vacuum(store, deployment.lake, deployment.delta, deployment.failpoint)
-    return sum(vacuum.vacuum(relation) for relation in versions_of(store, pipeline))
+    versions = versions_of(store, pipeline)
+    return sum(vacuum.vacuum(relation, grace_s=unlisted_s) for relation in versions)
 
 
 def collect(

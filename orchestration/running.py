@@ -19,6 +19,7 @@ from ops.backfill.cdc.pgoutput import Binding
 from ops.backfill.cdc.prepare import committed_position, prepare_source, stop_unpublished
 from ops.backfill.cdc.source_executor import SourceExecutor
 from ops.backfill.cdc.transaction_buffer import PREFIX
+from ops.backfill.cdc.verify.taking import RepairTaker
 from ops.backfill.cdc.versions import Bound, bound_names
 from ops.barrier_worker.commit import open_attempt
 from ops.barrier_worker.lease import LeaseKeeper, Term, acquire, take_over
@@ -276,6 +277,7 @@ def _main_graph(
             clock=deployment.clock,
             failpoint=deployment.failpoint,
             forward=forward,
+            repairs=RepairTaker(pipeline, store, deployment.lake, deployment.failpoint),
         )
     return PipelineGraph(
         pipeline,
@@ -286,6 +288,7 @@ def _main_graph(
         sources,
         actors,
         views,
+        {label: applied.state(view) for label, view in views.items()},
         terms,
         maintain=lambda epoch: _merge_logs(deployment, pipeline, worker),
         is_building=any(r.role == Role.NEXT for r in applied.versions),

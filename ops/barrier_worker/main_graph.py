@@ -20,9 +20,12 @@ from ops.barrier_worker.lease import Term, take_over
 from ops.barrier_worker.reports import SourceOutput, ViewOutput
 from ops.barrier_worker.worker import Actor, Completed
 from ops.common.epoch import Epoch
-from ops.common.errors import TermOver
+from ops.common.errors import RepairWithdrawn, TermOver
 from ops.common.ports import Failpoint, Statements, Store
 from ops.common.table.relation import Relation, target_pin
+
+HOLD_SECONDS = 900.0
+"""How long a run that has gone holds what its views were reading, and an idle one as well."""
 
 
 class SourceActor(Actor, Protocol):
@@ -36,7 +39,7 @@ class SourceActor(Actor, Protocol):
 
 @dataclass
 class PipelineGraph:
-    """`views` are by label; `terms` holds the term of each that this run has taken in."""
+    """`views` and `states` are by the view's label; so is `terms`, the term of each taken in."""
 
     pipeline: str
     graph: str
@@ -46,6 +49,7 @@ class PipelineGraph:
     sources: Mapping[str, SourceActor]
     view_actors: Sequence[Actor]
     views: Mapping[str, Relation]
+    states: Mapping[str, Relation]
     terms: dict[str, Term]
     maintain: Callable[[Epoch], None]
     is_building: bool = False
@@ -80,10 +84,11 @@ class PipelineGraph:
         def also(tx: Statements) -> None:
             # First of all: who applies a definition locks the pipeline before its relations.
             tx.query("lock_pipeline", pipeline=self.pipeline)
+            self._hold(tx, epoch)
             for source, offset in offsets.items():
                 tx.execute("set_source_offset", pipeline=self.pipeline, name=source, offset=offset)
             for output in sources:
-                self._tables(tx, output)
+                self._tables(tx, output, epoch)
             for ready in tx.query("select_ready_tables", pipeline=self.pipeline):
                 tx.execute("set_relation_live", relation=ready["id"], epoch=epoch)
             for view in views:
@@ -119,6 +124,27 @@ class PipelineGraph:
             tx.execute("swap_in", pipeline=self.pipeline, build=ready["build"])
             self._swapped = True
 
+    def _hold(self, tx: Statements, epoch: Epoch) -> None:
+        """Say that nothing listed before is in use, and that all that is listed from here on is.
+
+        The views in step look at what is listed after a commit, and read it until the next one.
+        """
+        held = sorted(
+            relation
+            for view in self.terms
+            for relation in (self.views[view].upstream, self.states[view].id)
+            if relation is not None
+        )
+        if held:
+            tx.query("lock_relations", relations=held)
+            tx.execute(
+                "upsert_reader_pins",
+                relations=held,
+                owner=self.graph,
+                epoch=epoch,
+                seconds=HOLD_SECONDS,
+            )
+
     def after_commit(self, completed: Completed) -> None:
         if self._swapped:
             self.failpoint("swap.after_commit")
@@ -137,7 +163,7 @@ class PipelineGraph:
         for source in self.sources.values():
             source.finish()
 
-    def _tables(self, tx: Statements, output: SourceOutput) -> None:
+    def _tables(self, tx: Statements, output: SourceOutput, epoch: Epoch) -> None:
         for mark in output.watermarks:
             tx.execute(
                 "set_graph_passed",
@@ -148,6 +174,13 @@ class PipelineGraph:
             )
         for relation, why in output.stopped.items():
             tx.execute("set_relation_state", relation=relation, state="Stopped", why=why)
+        for repair in output.repairs:
+            if repair.rows is None:
+                tx.execute("delete_repair", repair=repair.repair)
+            elif not tx.execute("take_repair", repair=repair.repair, epoch=epoch, rows=repair.rows):
+                raise RepairWithdrawn(repair.repair)
+            tx.execute("fail_taken_attempt", repair=repair.repair)
+            tx.execute("delete_repair_pin", repair=repair.repair)
 
     def _view(self, tx: Statements, output: ViewOutput, epoch: Epoch, *, rejoining: bool) -> None:
         relation, term = self.views[output.view], self.terms[output.view]

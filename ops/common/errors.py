@@ -14,17 +14,21 @@
     │   ├── ProgressWentBack     a reporter said less than before
     │   ├── WrongGeneration      a report of splits that were never dealt out
     │   ├── OffsetWentBackwards  a source position before the committed one
-    │   ├── SlotAhead            the slot has passed what was committed: changes are gone
-    │   ├── SlotGone             the slot was dropped behind our back
-    │   ├── SourceReplaced       another server answers where the source used to be
+    │   ├── SourceBroken         changes of a source are lost; the way out is a repair
+    │   │   ├── SlotAhead            the slot has passed what was committed
+    │   │   ├── SlotGone             the slot was dropped behind our back, or has lost its WAL
+    │   │   ├── SourceReplaced       another server answers where the source used to be
+    │   │   └── RenewalUnfinished    a new slot was begun and is not recorded
     │   ├── EpochGone            an epoch that can no longer be read
+    │   ├── RepairLost           differences were let go before the stream took them in
     │   └── TableStopped         one table met an event it must not guess about
     ├── Fenced               this process is no longer the owner and must not write
     │   ├── TermOver             another owner has taken the graph
     │   ├── RelationEnded        what is worked on was dropped or replaced meanwhile
     │   └── AttemptRetired       the collector has given this attempt up
     └── TransientError       the same step may pass when tried again
-        └── LeaseHeld            somebody else owns the graph right now
+        ├── LeaseHeld            somebody else owns the graph right now
+        └── RepairWithdrawn      a repair went to another owner while an epoch took it in
 
 Pure.
 """
@@ -111,44 +115,47 @@ class OffsetWentBackwards(ConsistencyError):
         super().__init__(f"source position {found} lies before the committed {committed}")
 
 
-def _anew(source: str) -> str:
-    return (
-        f"`tidegate backfill {source} --anew` reads its tables again, beside what is there, which "
-        "stays readable until they are live"
-    )
+class SourceBroken(ConsistencyError):
+    """The stream cannot go on from what is committed: changes in between are lost."""
 
-
-class SlotAhead(ConsistencyError):
-    def __init__(self, source: str, slot: str, *, confirmed: str, committed: str) -> None:
-        self.source, self.slot = source, slot
-        self.confirmed, self.committed = confirmed, committed
+    def __init__(self, pipeline: str, why: str, *, other_way: str = "") -> None:
+        self.pipeline, self.why = pipeline, why
         super().__init__(
-            f"slot {slot} was confirmed up to {confirmed}, past the committed {committed}: changes "
-            "in between are gone from the source (was the control store restored to an older "
-            f"state?); {_anew(source)}"
+            f"{why}; {other_way}`tidegate repair {pipeline}` makes a new slot, compares the tables "
+            "with their source and writes what differs"
         )
 
 
-class SlotGone(ConsistencyError):
-    """The slot was dropped, or the server has thrown away what it still needed."""
+class SlotAhead(SourceBroken):
+    def __init__(self, pipeline: str, slot: str, *, confirmed: str, committed: str) -> None:
+        self.slot, self.confirmed, self.committed = slot, confirmed, committed
+        why = f"slot {slot} was confirmed up to {confirmed}, past the committed {committed}"
+        super().__init__(pipeline, f"{why}: changes in between are gone from the source")
 
-    def __init__(self, source: str, slot: str, *, lost: bool = False) -> None:
-        self.source, self.slot = source, slot
-        what = (
-            "is lost, the server removed WAL it still needed (max_slot_wal_keep_size)"
-            if lost
-            else "is gone from the source, and with it the changes it kept"
+
+class SlotGone(SourceBroken):
+    def __init__(self, pipeline: str, slot: str) -> None:
+        self.slot = slot
+        super().__init__(
+            pipeline, f"slot {slot} is gone from the source, and with it the changes it kept"
         )
-        super().__init__(f"slot {slot} {what}; {_anew(source)}")
 
 
-class SourceReplaced(ConsistencyError):
-    def __init__(self, source: str, *, expected: str, found: str) -> None:
+class SourceReplaced(SourceBroken):
+    def __init__(self, pipeline: str, source: str, *, expected: str, found: str) -> None:
         self.source, self.expected, self.found = source, expected, found
+        why = f"source {source} is another server than before"
         super().__init__(
-            f"source {source} is another server than before (identity {found}, expected {expected})"
-            f"; point the source back, or {_anew(source)}"
+            pipeline,
+            f"{why} (identity {found}, expected {expected})",
+            other_way="point the source back, or if it is to stay so: ",
         )
+
+
+class RenewalUnfinished(SourceBroken):
+    def __init__(self, pipeline: str, slot: str, why: str) -> None:
+        self.slot = slot
+        super().__init__(pipeline, f"slot {slot} is being made anew and that was cut short ({why})")
 
 
 class EpochGone(ConsistencyError):
@@ -156,6 +163,15 @@ class EpochGone(ConsistencyError):
         self.table, self.epoch, self.nearest = table, epoch, nearest
         way = f"the nearest readable one is {nearest}" if nearest else "none is readable yet"
         super().__init__(f"{table} cannot be read as of epoch {epoch}; {way}")
+
+
+class RepairLost(ConsistencyError):
+    def __init__(self, table: str) -> None:
+        self.table = table
+        super().__init__(
+            f"what was found wrong with {table} no longer fits it: the table has changed; "
+            "run the repair again"
+        )
 
 
 class TableStopped(ConsistencyError):
@@ -199,6 +215,12 @@ class LeaseHeld(TransientError):
             f"{graph} is being run by {owner}; its lease ends in {seconds_left:.0f} s "
             "unless renewed"
         )
+
+
+class RepairWithdrawn(TransientError):
+    def __init__(self, repair: int) -> None:
+        self.repair = repair
+        super().__init__(f"repair {repair} was begun anew by another process; its rows are left")
 
 
 def is_transient(error: BaseException) -> bool:

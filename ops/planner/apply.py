@@ -73,6 +73,10 @@ def maintenance_graph(pipeline: str, relation: str) -> str:
     return f"{pipeline}/{relation}/maintenance"
 
 
+def verify_graph(pipeline: str, name: str) -> str:
+    return f"{pipeline}/{name}/verify"
+
+
 def state_name(view: str) -> str:
     return f"{view}__state"
 

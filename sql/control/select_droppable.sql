@@ -13,6 +13,8 @@ WHERE relations.pipeline = %(pipeline)s AND relations.role = 'old'
     AND NOT EXISTS (
         SELECT FROM pins
         WHERE pins.relation = relations.id AND pins.expires_at > clock_timestamp()
+            -- The stream run's own: it has let go of the relation, as is asked above.
+            AND pins.owner <> relations.pipeline
     )
     AND NOT EXISTS (
         SELECT FROM relations AS readers

@@ -66,7 +66,7 @@ def test_a_control_store_restored_to_an_older_state(make_unfilled: MakePipeline)
     try:
         streamed(pipeline)
         said_as_live(older, "orders", "extra")
-        refused(older, SlotAhead, r"was the control store restored.*backfill shop --anew")
+        refused(older, SlotAhead, r"changes in between are gone from the source; `tidegate repair shop`")
         with open_deployment(older.settings) as deployment:
             built = lifecycle.begin_source_anew(deployment, PIPELINE, "shop", owner="me")
             assert built == ["orders", "extra"]
@@ -109,8 +109,8 @@ def move_timeline(pipeline: TestPipeline) -> None:
 @pytest.mark.parametrize(
     ("happens", "error", "match"),
     [
-        (drop_slot, SlotGone, r"is gone from the source.*`tidegate backfill shop --anew`"),
-        (move_server, SourceReplaced, r"another server than before.*backfill shop --anew"),
+        (drop_slot, SlotGone, r"is gone from the source.*`tidegate repair shop`"),
+        (move_server, SourceReplaced, r"another server than before.*`tidegate repair shop`"),
         (move_timeline, SourceReplaced, r"expected \d+/7"),
     ],
 )
