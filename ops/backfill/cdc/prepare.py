@@ -20,9 +20,10 @@ from ops.common.errors import (
     SlotGone,
     SourceReplaced,
     TransientError,
+    is_transient,
 )
 from ops.common.ports import Clock, Failpoint, Store
-from ops.common.table.relation import Relation, versions_of
+from ops.common.table.relation import Relation, Role, versions_of
 from ops.planner.plan import SourcePlan, TablePlan
 
 WAIT_SECONDS = 3600.0
@@ -54,9 +55,12 @@ def prepare_source(
         if fresh:
             _note_origin(store, source, plan, failpoint)
         failpoint("prepare.before_publication")
-        external = [(t.external_schema, t.external_table) for t, _ in tables]
+        external = [(t.external_schema, t.external_table) for t, r in tables if r.role != Role.NEXT]
         source.ensure_publication(plan.publication, external)
         failpoint("prepare.after_publication")
+        for table, relation in tables:
+            if relation.role == Role.NEXT and relation.state == "Waiting":
+                _publish_next(store, source, plan, table, relation, failpoint)
         identity = identity_of(source)
         if fresh:
             failpoint("prepare.before_slot")
@@ -76,6 +80,28 @@ def prepare_source(
                 offset=json.loads(serialize_offset(PostgresOffset(start))),
             )
             failpoint("prepare.after_record")
+
+
+def _publish_next(
+    store: Store,
+    source: Source,
+    plan: SourcePlan,
+    table: TablePlan,
+    relation: Relation,
+    failpoint: Failpoint,
+) -> None:
+    """Publish what a new version reads; if that cannot be, that version alone stops."""
+    name = (table.external_schema, table.external_table)
+    try:
+        failpoint("prepare.before_publication")
+        source.ensure_publication(plan.publication, [name])
+        failpoint("prepare.after_publication")
+    except Exception as error:
+        if is_transient(error):
+            raise
+        failpoint("build.before_stop")
+        store.execute("stop_next", relation=relation.id, why=str(error))
+        failpoint("build.after_stop")
 
 
 def _note_origin(store: Store, source: Source, plan: SourcePlan, failpoint: Failpoint) -> None:
