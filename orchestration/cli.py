@@ -72,6 +72,11 @@ def _parser() -> argparse.ArgumentParser:
     backfill = word("backfill", _backfill, "fill one table or view, or some of its vnodes")
     backfill.add_argument("relation")
     backfill.add_argument("--vnodes", type=_vnodes, help="a..b, both included (default: all)")
+    backfill.add_argument(
+        "--anew",
+        action="store_true",
+        help="build it, and what reads it, again beside what is there; swapped when live",
+    )
 
     status = word("status", _status, "where every table and view is")
     status.add_argument("--json", action="store_true", help="for programs")
@@ -133,9 +138,9 @@ def _parser() -> argparse.ArgumentParser:
     test.add_argument("what", nargs="*", metavar="fast|all|PATH", help="default: all")
 
     bench = word("bench", _bench, "measure, beside a peer, in one run")
-    bench.add_argument("what", choices=["tick", "state-table", "backfill"])
+    bench.add_argument("what", choices=["tick", "state-table", "verify", "backfill"])
     bench.add_argument(
-        "--rows", type=int, help="of `tick` (default 1000000) and `backfill` (default 5000000)"
+        "--rows", type=int, help="default: 5000000 for `backfill`, 1000000 for `tick` and `verify`"
     )
     bench.add_argument(
         "--millions", type=int, nargs="+", default=[1, 10, 50], help="keys of `state-table`"
@@ -173,7 +178,7 @@ def _run(arguments: argparse.Namespace, settings: Settings) -> int:
 def _backfill(arguments: argparse.Namespace, settings: Settings) -> int:
     from orchestration.commands import backfill
 
-    return backfill(settings, arguments.relation, vnodes=arguments.vnodes)
+    return backfill(settings, arguments.relation, vnodes=arguments.vnodes, anew=arguments.anew)
 
 
 def _status(arguments: argparse.Namespace, settings: Settings) -> int:
@@ -275,6 +280,10 @@ def _bench(arguments: argparse.Namespace, settings: Settings) -> int:
         from tests.bench.backfill import bench_backfill
 
         return bench_backfill(settings, rows=arguments.rows or 5_000_000, json_path=arguments.json)
+    if arguments.what == "verify":
+        from tests.bench.verify import bench_verify
+
+        return bench_verify(settings, rows=arguments.rows or 1_000_000, json_path=arguments.json)
     from tests.bench.tick import bench_tick
 
     return bench_tick(settings, rows=arguments.rows or 1_000_000, json_path=arguments.json)

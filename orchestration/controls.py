@@ -6,6 +6,7 @@ next page; without either it holds from the next start on.
 
 import time
 
+from ops.backfill.cdc.cdc_backfill import CdcBackfillExecutor
 from ops.barrier_worker.live_settings import (
     parse_parallelism,
     parse_rows_per_s,
@@ -13,7 +14,7 @@ from ops.barrier_worker.live_settings import (
     show_interval,
 )
 from ops.common.errors import ConfigError, TransientError
-from ops.common.table.relation import Relation, find_relation, relations_of
+from ops.common.table.relation import Relation, to_fill, versions_of
 from ops.planner.apply import main_graph
 from orchestration.deployment import Deployment, open_deployment
 from resources.settings import Settings
@@ -107,8 +108,8 @@ def set_parallelism(
     deployment: Deployment, pipeline: str, table: str, *, readers: int | None
 ) -> str:
     relation = _table(deployment, pipeline, table)
-    plan = deployment.pipeline(pipeline).table(table)
-    if plan is not None and plan.parallelism == 0:
+    splits = deployment.store.query("select_splits", relation=relation.id)
+    if any(split["version"] == CdcBackfillExecutor.version for split in splits):
         raise ConfigError(
             f"{pipeline}/{table} is filled by one reader in key order "
             "(backfill.parallelism = '0'), which does not become many"
@@ -120,15 +121,15 @@ def set_parallelism(
 
 def _table(deployment: Deployment, pipeline: str, table: str) -> Relation:
     require_applied(deployment, pipeline)
-    relation = find_relation(relations_of(deployment.store, pipeline), table)
+    relation = to_fill(versions_of(deployment.store, pipeline), table)
     if relation.kind != "table":
         raise ConfigError(f"{table} is a view; only the backfill of a table can be throttled")
     return relation
 
 
 def require_applied(deployment: Deployment, pipeline: str) -> None:
-    deployment.pipeline(pipeline)
     if not deployment.store.query("select_graph", graph=main_graph(pipeline)):
+        deployment.pipeline(pipeline)
         raise ConfigError(f"{pipeline} is not applied yet; `tidegate plan --apply` does it")
 
 

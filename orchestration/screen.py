@@ -35,9 +35,9 @@ def status_table(progress: PipelineProgress, *, now_ms: int) -> Table:
     table = Table(title=title, title_justify="left")
     for column in ("", "kind", "state", "", "progress", "parts", *FIGURES):
         table.add_column(column, justify="right" if column in ("parts", *FIGURES) else "left")
-    for relation in progress.relations:
+    for relation in (*progress.relations, *progress.builds):
         table.add_row(
-            relation.name,
+            relation.name if relation.build is None else f"+ {relation.label}",
             relation.kind,
             _state(relation),
             _bar(relation),
@@ -47,6 +47,8 @@ def status_table(progress: PipelineProgress, *, now_ms: int) -> Table:
             "" if relation.speed is None else f"{relation.speed:,.0f}",
             "" if relation.seconds_left is None else duration(relation.seconds_left),
         )
+    for ended in progress.ending:
+        table.add_row(ended, "", Text("Dropping", style="dim"), *[""] * (3 + len(FIGURES)))
     return table
 
 
@@ -90,8 +92,8 @@ class ProgressView:
             self._live.update(status_table(progress, now_ms=int(time.time() * 1000)))
             return
         text = "; ".join(
-            f"{r.name} {r.state} {r.parts_read}/{r.parts or '?'} ({r.rows:,} rows)"
-            for r in progress.relations
+            f"{r.label} {r.state} {r.parts_read}/{r.parts or '?'} ({r.rows:,} rows)"
+            for r in (*progress.relations, *progress.builds)
         )
         text += "; paused" if progress.paused else ""
         due = time.monotonic() - self._last_line >= PLAIN_SECONDS

@@ -74,6 +74,12 @@ def _ssl_mode(value: str) -> str:
     return _SSL[value]
 
 
+def _numeric_as(value: str) -> str:
+    if value not in ("decimal", "text"):
+        raise ValueError("must be decimal or text")
+    return value
+
+
 SOURCE_OPTIONS: Mapping[str, Check] = {
     "connector": _connector,
     "hostname": _text,
@@ -99,6 +105,7 @@ TABLE_OPTIONS: Mapping[str, Check] = {
     "snapshot.batch_size": _whole(1, 10_000_000),
     "snapshot.filter": _text,
     "vnode_count": _whole(1, 32_768),
+    "numeric.as": _numeric_as,
 }
 
 

@@ -63,6 +63,7 @@ class TablePlan:
     """`columns` is None for `(*)`: all columns of the source's table.
 
     `parallelism` 0 is the backfill with one reader (v1); `page_rows` is the most a page may have.
+    With `text_numerics` its numeric columns are kept as the text Postgres prints.
     """
 
     pipeline: str
@@ -83,6 +84,7 @@ class TablePlan:
     snapshot: bool = True
     snapshot_filter: str | None = None
     """A condition in the source's SQL: other rows are not read, though their changes arrive."""
+    text_numerics: bool = False
 
 
 class AggKind(StrEnum):

@@ -29,9 +29,14 @@ from ops.barrier_manager.cdc_progress import CdcProgress, CdcProgressReporter
 from ops.barrier_worker.commit import EpochCommit, commit_epoch
 from ops.barrier_worker.lease import LeaseKeeper, require_term
 from ops.common.epoch import Epoch, next_epoch
-from ops.common.errors import BackfillVersionChanged, TableStopped, TermOver
+from ops.common.errors import (
+    BackfillVersionChanged,
+    RelationEnded,
+    TableStopped,
+    TermOver,
+)
 from ops.common.ports import Clock, Failpoint, Statements, Store
-from ops.common.table.relation import Relation
+from ops.common.table.relation import Relation, Role
 from ops.planner.plan import TablePlan
 
 TICK_SECONDS = 0.5
@@ -241,6 +246,8 @@ class TableBackfill(ABC):
     def _require_not_stopped(self, tx: Statements) -> None:
         """The stream drops the events of a stopped table: it must never come to be live."""
         found = tx.query("lock_relation", relation=self.relation.id)[0]
+        if found["role"] == Role.OLD:
+            raise RelationEnded(self.relation.graph)
         if found["state"] == "Stopped":
             raise TableStopped(self.relation.name, found["why"])
 
