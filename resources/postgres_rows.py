@@ -6,7 +6,7 @@ from typing import Any
 from psycopg import sql
 
 from resources.postgres_link import Link
-from resources.postgres_page import page_dsn, read_page
+from resources.postgres_page import page_dsn, printed, read_page
 
 KEYS_PER_QUERY = 500
 _EPOCHS = {
@@ -31,11 +31,11 @@ def read_rows(
     found: dict[int, tuple[Any, ...]] = {}
     for start in range(0, len(keys), KEYS_PER_QUERY):
         parts = [
-            _row_query(place, table, [name for name, _ in columns], key, types, value)
+            _row_query(place, table, columns, key, types, value)
             for place, value in enumerate(keys[start : start + KEYS_PER_QUERY], start)
         ]
         query = sql.SQL(" UNION ALL ").join(parts).as_string(None)
-        page = read_page(page_dsn(link), query, [("_tg_place", "int8"), *columns])
+        page, _ = read_page(page_dsn(link), query, [("_tg_place", "int8"), *columns], ())
         for place, *values in zip(*(c.to_pylist() for c in page.columns), strict=True):
             found[place] = tuple(values)
     return found
@@ -44,18 +44,18 @@ def read_rows(
 def _row_query(
     place: int,
     table: tuple[str, str],
-    columns: Sequence[str],
+    columns: Sequence[tuple[str, str]],
     key: Sequence[str],
     types: Mapping[str, str],
     values: tuple[Any, ...],
 ) -> sql.Composed:
     same = [
-        sql.SQL("{} = {}").format(sql.Identifier(name), _literal(value, types[name]))
+        sql.SQL("{} = {}").format(sql.Identifier("page", name), _literal(value, types[name]))
         for name, value in zip(key, values, strict=True)
     ]
-    return sql.SQL("SELECT {}::int8, {} FROM ONLY {} WHERE {}").format(
+    return sql.SQL("SELECT {}::int8, {} FROM ONLY {} AS page WHERE {}").format(
         sql.Literal(place),
-        sql.SQL(", ").join(map(sql.Identifier, columns)),
+        sql.SQL(", ").join(printed(name, text) for name, text in columns),
         sql.Identifier(*table),
         sql.SQL(" AND ").join(same),
     )

@@ -1,27 +1,11 @@
-"""What the stream decodes: the tables of a source, with by what each and its columns are known.
+"""How the stream decodes a relation: by what its source's table and the columns are known again.
 
 Pure.
 """
 
-from collections.abc import Sequence
-
 from ops.backfill.cdc.evolve import Evolved, Origin
-from ops.backfill.cdc.pgoutput import Binding, TableName
-from ops.common.table.relation import Relation, find_relation
-from ops.planner.plan import PipelinePlan
-
-Tables = dict[TableName, tuple[Relation, Binding]]
-
-
-def bindings(plan: PipelinePlan, source: str, relations: Sequence[Relation]) -> Tables:
-    """Return the tables to decode: those of this source that are not stopped."""
-    found: Tables = {}
-    for table in plan.tables:
-        relation = find_relation(relations, table.name)
-        if table.source == source and relation.state != "Stopped":
-            name = (table.external_schema, table.external_table)
-            found[name] = (relation, binding(relation))
-    return found
+from ops.backfill.cdc.pgoutput import Binding
+from ops.common.table.relation import Relation
 
 
 def binding(relation: Relation, found: Evolved | None = None) -> Binding:

@@ -64,6 +64,8 @@ class Origin:
     follows_all: bool = False
     """The definition says (*): what is added belongs to the table."""
     text_numerics: bool = False
+    partial: bool = False
+    """The source may send before images of rows that were never here."""
 
     def shown(self, name: str) -> str:
         return self.names.get(name, name)
@@ -83,6 +85,7 @@ class Origin:
             tuple(data.get("retired", ())),
             data.get("follows_all", False),
             data.get("text_numerics", False),
+            data.get("partial", False),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -97,6 +100,7 @@ class Origin:
             "retired": list(self.retired),
             "follows_all": self.follows_all,
             "text_numerics": self.text_numerics,
+            "partial": self.partial,
         }
 
 

@@ -22,31 +22,46 @@ Arrow.
 import json
 import threading
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 
 from ops.backfill.cdc.bound import binding
 from ops.backfill.cdc.evolve import Origin, evolve
 from ops.backfill.cdc.pg_values import reads_binary
-from ops.backfill.cdc.pgoutput import Binding, Decoder, RelationChanged, TableName
+from ops.backfill.cdc.pgoutput import RelationChanged, TableName
 from ops.backfill.cdc.ports import ChangeStream, Versions
 from ops.backfill.cdc.transaction_buffer import Batch, TransactionBuffer
 from ops.backfill.cdc.verify.taking import RepairTaker, looked_up
+from ops.backfill.cdc.versions import Bound, VersionDecoder, table_of
 from ops.barrier_manager.manager import LocalBarrierManager
 from ops.barrier_worker.reports import ChangedSchema, SourceOutput, TakenRepair
 from ops.common.barrier import Barrier, BarrierKind, Pause
 from ops.common.controls import Controls, apply
-from ops.common.errors import TransientError
+from ops.common.errors import ConsistencyError, TransientError
 from ops.common.ports import Clock, Failpoint, Lake
 from ops.common.table.key_range import ranges_of
 from ops.common.table.log import log_table
-from ops.common.table.net import Net, fill_holes, moved_holes, net_changes
+from ops.common.table.net import (
+    Net,
+    fill_holes,
+    moved_holes,
+    net_changes,
+    without_before_images,
+)
 from ops.common.table.relation import Relation, StagedFile
 
 POLL_SECONDS = 0.05
 FLUSH_SECONDS = 60.0
 MAX_BUFFERED_ROWS = 2_000_000
 """Above this the slot is left alone until a checkpoint, which is then due, has taken it."""
+
+
+class HoleNotFilled(ConsistencyError):
+    def __init__(self, table: str, key: object) -> None:
+        super().__init__(
+            f"{table}: the row {key} has moved without its large value, and is not there under its "
+            f"old key; run `tidegate verify {table}`"
+        )
 
 
 class FlushNotSeen(TransientError):
@@ -67,7 +82,7 @@ class SourceExecutor:
         stream: ChangeStream,
         emit_message: Callable[[str], int],
         versions: Versions,
-        tables: Mapping[TableName, tuple[Relation, Binding]],
+        tables: Bound,
         committed_lsn: int,
         lake: Lake,
         clock: Clock,
@@ -80,7 +95,7 @@ class SourceExecutor:
         self._stream, self._emit, self._versions = stream, emit_message, versions
         self._tables = {name: relation for name, (relation, _) in tables.items()}
         bound = {name: binding for name, (_, binding) in tables.items()}
-        self._decoder = Decoder(bound, binary=reads_binary(b.schema for b in bound.values()))
+        self._decoder = VersionDecoder(bound, binary=reads_binary(b.schema for b in bound.values()))
         self._buffer = TransactionBuffer(pipeline, committed_lsn)
         self._lake, self._clock, self._failpoint = lake, clock, failpoint
         self._forward, self._repairs = forward, repairs
@@ -148,10 +163,13 @@ class SourceExecutor:
 
     def _read(self) -> None:
         for _, message in self._stream.poll(POLL_SECONDS):
-            event = self._decoder.decode(message)
-            if isinstance(event, RelationChanged) and event.sent is not None:
-                event = self._follow(event, event.sent)
-            if event is not None:
+            for event in self._decoder.decode(message):
+                if isinstance(event, RelationChanged) and event.sent is not None:
+                    followed = self._follow(event, event.sent)
+                    if followed is not None:
+                        self._buffer.add(followed)
+                else:
+                    self._buffer.add(event)
                 self._buffer.add(event)
 
     def _follow(self, event: RelationChanged, sent: tuple[str, ...]) -> RelationChanged | None:
@@ -240,7 +258,8 @@ class SourceExecutor:
         return files, repairs
 
     def _net(self, relation: Relation, batch: Batch, name: TableName) -> Net:
-        return net_changes(batch.changes.get(name, ()), relation.schema.key_reader())
+        net = net_changes(batch.changes.get(name, ()), relation.schema.key_reader())
+        return without_before_images(net) if relation.is_partial else net
 
     def _write(
         self, barrier: Barrier, relation: Relation, net: Net, *, truncates: bool
@@ -249,7 +268,7 @@ class SourceExecutor:
         table = log_table(
             net, relation.schema, vnode_count=relation.vnode_count, epoch=barrier.epoch.prev
         )
-        path = f"{barrier.attempt.directory}/{relation.name}-log.parquet"
+        path = f"{barrier.attempt.directory}/{relation.label.replace('/', '-')}-log.parquet"
         self._failpoint("tick.before_log_write")
         size = self._lake.write(path, table)
         self._failpoint("tick.after_log_write")
@@ -270,21 +289,30 @@ class SourceExecutor:
         )
 
     def _fill(self, relation: Relation, name: TableName, net: Net) -> int | None:
-        """Fill the holes of rows whose key has changed.
+        """Fill the holes of rows whose key has changed; of a table without all rows, every hole.
 
-        Returns where the stream stood when rows were read from the source, None if none were.
+        Returns where the stream must come before the table may go live: rows were read from the
+        source. None if none were, or the table is live.
         """
-        moved = moved_holes(net)
+        moved = {k: r for k, r in net.items() if r.holes} if relation.is_partial else None
+        moved = moved_holes(net) if moved is None else moved
         if not moved:
             return None
         origins = [row.origin for row in moved.values() if row.origin is not None]
         found = self._versions.before(relation, origins)
+        is_live = found is not None
         if found is not None:
-            fill_holes(moved.values(), found)
+            fill_holes([row for row in moved.values() if row.origin in found], found)
+            moved = {key: row for key, row in moved.items() if row.holes}
+            if moved and not relation.is_partial:
+                raise HoleNotFilled(relation.name, next(iter(moved)))
+        if not moved:
             return None
-        read = self._versions.now(name, relation.schema, list(moved))
+        read = self._versions.now(table_of(name), relation.schema, list(moved))
         by_origin = {row.origin: read[key] for key, row in moved.items() if key in read}
         fill_holes(moved.values(), {k: row for k, row in by_origin.items() if k is not None})
+        if is_live:
+            return None
         self._failpoint("fill.before_message")
         lsn = self._emit(json.dumps({"filled": relation.name}))
         self._failpoint("fill.after_message")

@@ -39,7 +39,7 @@ from ops.common.table.relation import (
     as_of,
     contents,
     listing,
-    relations_of,
+    versions_of,
 )
 from ops.common.table.retention import folded, forgettable, next_log_start
 from ops.common.table.state_table import StateTable
@@ -93,7 +93,7 @@ def fold_point(
         tx.execute("delete_pins", owner=term.graph)
         tx.execute("delete_expired_pins", pipeline=pipeline)
         settled = {row["id"] for row in tx.query("select_live_relations", pipeline=pipeline)}
-        relations = [r for r in relations_of(tx, pipeline) if r.id in settled]
+        relations = [r for r in versions_of(tx, pipeline) if r.id in settled]
         for relation in relations:
             tx.query("lock_relation", relation=relation.id)
             tx.execute("upsert_pin", relation=relation.id, owner=term.graph, epoch=epoch)

@@ -19,7 +19,7 @@ Pure.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from ops.common.change import Change, Delete, Insert, Row, Update
@@ -119,3 +119,11 @@ def merge_net(first: NetRow, second: NetRow) -> NetRow:
         assert origin is not None
         new, left, origin = _filled(new, left, first, origin)
     return NetRow(first.known, first.old, new, left, origin)
+
+
+def without_before_images(net: Net) -> Net:
+    """Return the same with each `old` to be looked up: for a table that has not all rows."""
+    return {
+        key: row if row.old is None else replace(row, known=False, old=None)
+        for key, row in net.items()
+    }
