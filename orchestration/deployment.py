@@ -124,6 +124,17 @@ class Deployment:
             conninfo["sslmode"] = options["ssl.mode"]
         return PostgresSource(conninfo)
 
+    def left_out(self, plan: PipelinePlan) -> Iterator[str]:
+        """Say which columns `(*)` does not mean, of the tables of a plan."""
+        for table in plan.tables:
+            if table.columns is None:
+                found = self.source(plan.source(table.source)).describe_table(
+                    table.external_schema, table.external_table, text_numerics=table.text_numerics
+                )
+                if found.generated:
+                    names = ", ".join(found.generated)
+                    yield f"table {table.name}: left out, since they are generated: {names}"
+
     def describe(self, plan: PipelinePlan) -> Callable[[TablePlan], Described]:
         """Return what asks a table's source for its columns and key."""
 
@@ -132,8 +143,15 @@ class Deployment:
             source.require_ready()
             wanted = None if table.columns is None else [c.name for c in table.columns]
             found = source.describe_table(
-                table.external_schema, table.external_table, columns=wanted
+                table.external_schema,
+                table.external_table,
+                columns=wanted,
+                text_numerics=table.text_numerics,
             )
+            if table.snapshot_filter is not None:
+                source.require_filter(
+                    table.external_schema, table.external_table, table.snapshot_filter
+                )
             columns = (Column(c.name, DataType.parse(c.type), c.nullable) for c in found.columns)
             schema = Schema(tuple(columns), found.key)
             types = {c.name: (c.type_oid, c.modifier) for c in found.columns}

@@ -86,7 +86,7 @@ def _open(tx: Statements, relation: Relation, term: Term, why: str) -> None:
         tx.execute("set_relation_state", relation=relation.id, state="Repairing", why=why)
     elif relation.state != "Stopped":
         # Pages in flight are refused by their generation; rows read and logged may be gone by now.
-        tx.execute("raise_generation", graph=relation.graph)
+        tx.execute("begin_generation", graph=relation.graph)
         tx.execute("delete_splits", relation=relation.id)
         tx.execute("unlist_relation", relation=relation.id)
         tx.execute("set_relation_state", relation=relation.id, state="Waiting", why=None)
