@@ -72,6 +72,11 @@ def _parser() -> argparse.ArgumentParser:
     backfill = word("backfill", _backfill, "fill one table or view, or some of its vnodes")
     backfill.add_argument("relation")
     backfill.add_argument("--vnodes", type=_vnodes, help="a..b, both included (default: all)")
+    backfill.add_argument(
+        "--anew",
+        action="store_true",
+        help="build it, and what reads it, again beside what is there; swapped when live",
+    )
 
     status = word("status", _status, "where every table and view is")
     status.add_argument("--json", action="store_true", help="for programs")
@@ -161,7 +166,7 @@ def _run(arguments: argparse.Namespace, settings: Settings) -> int:
 def _backfill(arguments: argparse.Namespace, settings: Settings) -> int:
     from orchestration.commands import backfill
 
-    return backfill(settings, arguments.relation, vnodes=arguments.vnodes)
+    return backfill(settings, arguments.relation, vnodes=arguments.vnodes, anew=arguments.anew)
 
 
 def _status(arguments: argparse.Namespace, settings: Settings) -> int:

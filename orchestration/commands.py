@@ -12,9 +12,9 @@ from rich.table import Table
 
 from ops.backfill.progress import PipelineProgress, pipeline_progress
 from ops.common.errors import ConfigError
-from ops.planner.apply import plan_steps
-from ops.planner.diff import render
-from orchestration import backfilling, reading, running
+from ops.common.printed import printed_rows
+from ops.common.table.relation import Role
+from orchestration import backfilling, lifecycle, reading, running
 from orchestration.controls import require_applied
 from orchestration.deployment import Deployment, open_deployment
 from orchestration.local_run import LocalRun
@@ -29,11 +29,13 @@ def plan(settings: Settings, *, apply: bool) -> int:
         if not plans:
             raise ConfigError(f"there is no .sql file in {settings.pipelines}")
         for found in plans.values():
-            steps = plan_steps(deployment.store, found)
             console.print(f"pipeline {found.name}", style="bold")
-            console.print(render(steps), highlight=False)
+            for line in lifecycle.explain(deployment, found):
+                console.print(line, highlight=False, markup=False, soft_wrap=True)
             if apply:
-                running.ensure_applied(deployment, found)
+                lifecycle.apply(deployment, found)
+                for line in deployment.left_out(found):
+                    console.print(line, highlight=False)
         console.print("applied" if apply else "nothing was done; `tidegate plan --apply` does it")
     return 0
 
@@ -59,10 +61,36 @@ def run(settings: Settings, pipeline: str, *, until_caught_up: bool, seconds: fl
     return 0
 
 
-def backfill(settings: Settings, relation: str, *, vnodes: Sequence[int] | None) -> int:
+def backfill(
+    settings: Settings, relation: str, *, vnodes: Sequence[int] | None, anew: bool = False
+) -> int:
     console = Console()
     with open_deployment(settings) as deployment:
+        if anew and (found := _find_source(deployment, relation)) is not None:
+            pipeline, names = (
+                found[0],
+                lifecycle.begin_source_anew(deployment, *found, owner=deployment.owner),
+            )
+            console.print(f"{', '.join(names)}: built anew beside what is there")
+            for _, table in deployment.applied(pipeline).tables:
+                if table.name in names and table.role == Role.NEXT:
+                    for _ in backfilling.backfill_table(
+                        deployment,
+                        pipeline,
+                        table.name,
+                        None,
+                        owner=deployment.owner,
+                        tell=console.print,
+                    ):
+                        pass
+                    console.print(f"{table.name}: read", highlight=False)
+            return 0
         pipeline, name, count, is_table = _find_plan(deployment, relation)
+        if anew:
+            built = lifecycle.build_anew(deployment, pipeline, name)
+            console.print(
+                f"{', '.join(built)}: built anew beside what is there, and swapped when live"
+            )
         wanted = list(vnodes) if vnodes is not None else list(range(count))
         work = backfilling.backfill_table if is_table else backfilling.backfill_view
         done = work(deployment, pipeline, name, wanted, owner=deployment.owner, tell=console.print)
@@ -123,20 +151,32 @@ def read(
 
 def _show(name: str, rows: pa.Table, held: reading.Held, form: str) -> None:
     if form == "json":
-        for row in rows.to_pylist():
+        for row in printed_rows(rows):
             shown = row if len(held.frames) == 1 else {"relation": name, "row": row}
             print(json.dumps(shown, default=str))
     elif form == "csv":
         out = csv.writer(sys.stdout)
         out.writerow(rows.column_names)
-        out.writerows(row.values() for row in rows.to_pylist())
+        out.writerows(row.values() for row in printed_rows(rows))
     else:
         table = Table(*rows.column_names)
-        for row in rows.to_pylist():
+        for row in printed_rows(rows):
             table.add_row(*("" if v is None else str(v) for v in row.values()))
         console = Console()
         console.print(f"{name} {held.title}", highlight=False, soft_wrap=True)
         console.print(table)
+
+
+def _find_source(deployment: Deployment, name: str) -> tuple[str, str] | None:
+    pipeline, _, short = name.rpartition(".")
+    found = [
+        (plan.name, short)
+        for plan in deployment.pipelines().values()
+        if pipeline in ("", plan.name) and any(s.name == short for s in plan.sources)
+    ]
+    if len(found) > 1:
+        raise ConfigError(f"{name} is ambiguous; write pipeline.{short}")
+    return found[0] if found else None
 
 
 def _find_plan(deployment: Deployment, name: str) -> tuple[str, str, int, bool]:
@@ -181,7 +221,10 @@ def _json(progress: PipelineProgress) -> dict[str, object]:
                 "parts_passed": r.parts_passed,
                 "progress": r.progress,
                 "rows_per_s": r.rows_per_s,
+                "version": r.label,
+                "is_building": r.build is not None,
             }
-            for r in progress.relations
+            for r in (*progress.relations, *progress.builds)
         ],
+        "ending": list(progress.ending),
     }

@@ -8,7 +8,7 @@ import time
 
 from ops.barrier_worker.live_settings import parse_rows_per_s, parse_settings, show_interval
 from ops.common.errors import ConfigError, TransientError
-from ops.common.table.relation import find_relation, relations_of
+from ops.common.table.relation import to_fill, versions_of
 from ops.planner.apply import main_graph
 from orchestration.deployment import Deployment, open_deployment
 from resources.settings import Settings
@@ -85,7 +85,7 @@ def set_throttle(
     deployment: Deployment, pipeline: str, table: str, *, rows_per_s: int | None
 ) -> str:
     require_applied(deployment, pipeline)
-    relation = find_relation(relations_of(deployment.store, pipeline), table)
+    relation = to_fill(versions_of(deployment.store, pipeline), table)
     if relation.kind != "table":
         raise ConfigError(f"{table} is a view; only the backfill of a table can be throttled")
     deployment.store.execute(
@@ -96,8 +96,8 @@ def set_throttle(
 
 
 def require_applied(deployment: Deployment, pipeline: str) -> None:
-    deployment.pipeline(pipeline)
     if not deployment.store.query("select_graph", graph=main_graph(pipeline)):
+        deployment.pipeline(pipeline)
         raise ConfigError(f"{pipeline} is not applied yet; `tidegate plan --apply` does it")
 
 

@@ -34,9 +34,9 @@ def status_table(progress: PipelineProgress, *, now_ms: int) -> Table:
     table = Table(title=title, title_justify="left")
     for column in ("", "kind", "state", "", "progress", "parts", "rows read"):
         table.add_column(column, justify="right" if column in ("parts", "rows read") else "left")
-    for relation in progress.relations:
+    for relation in (*progress.relations, *progress.builds):
         table.add_row(
-            relation.name,
+            relation.name if relation.build is None else f"+ {relation.label}",
             relation.kind,
             _state(relation),
             bar(relation.parts_read, relation.parts),
@@ -44,6 +44,8 @@ def status_table(progress: PipelineProgress, *, now_ms: int) -> Table:
             f"{relation.parts_read}/{relation.parts or '?'}",
             f"{relation.rows:,}",
         )
+    for ended in progress.ending:
+        table.add_row(ended, "", Text("Dropping", style="dim"), "", "", "", "")
     return table
 
 
@@ -72,8 +74,8 @@ class ProgressView:
             self._live.update(status_table(progress, now_ms=int(time.time() * 1000)))
             return
         text = "; ".join(
-            f"{r.name} {r.state} {r.parts_read}/{r.parts or '?'} ({r.rows:,} rows)"
-            for r in progress.relations
+            f"{r.label} {r.state} {r.parts_read}/{r.parts or '?'} ({r.rows:,} rows)"
+            for r in (*progress.relations, *progress.builds)
         )
         text += "; paused" if progress.paused else ""
         due = time.monotonic() - self._last_line >= PLAIN_SECONDS

@@ -90,11 +90,43 @@ class PostgresSource(Link):
             raise SourceRefused(f"{self.where}: " + "; ".join(found))
 
     def describe_table(
-        self, schema: str, table: str, *, columns: Sequence[str] | None = None
+        self,
+        schema: str,
+        table: str,
+        *,
+        columns: Sequence[str] | None = None,
+        text_numerics: bool = False,
     ) -> TableDescription:
         """Return the table with all its columns, or with the named ones; refuse with a way out."""
         with self.session() as session:
-            return describe(session, schema, table, columns=columns)
+            return describe(session, schema, table, columns=columns, text_numerics=text_numerics)
+
+    def has_publication(self, name: str) -> bool:
+        with self.session() as session:
+            return session.row("select_publication", publication=name) is not None
+
+    def unpublished(
+        self, name: str, tables: Sequence[tuple[str, str]]
+    ) -> dict[tuple[str, str], str]:
+        """Return which of these tables are not published whole, and how that is."""
+        with self.session() as session:
+            found = session.row("select_publication", publication=name)
+            if found is None:
+                return dict.fromkeys(tables, f"publication {name} is gone from the source")
+            if not found["publishes_all"]:
+                what = f"publication {name} no longer publishes every kind of change"
+                return dict.fromkeys(tables, what)
+            covered = session.rows("select_covered_tables", publication=name)
+            there = {(row["schema"], row["table"]) for row in covered}
+            partly = {
+                (row["schema"], row["table"])
+                for row in session.rows("select_published_tables", oid=found["oid"])
+                if row["has_filter"] or row["has_column_list"]
+            }
+        gone = {t: f"it was taken out of publication {name}" for t in tables if t not in there}
+        return gone | {
+            t: f"publication {name} shows only a part of it" for t in tables if t in partly
+        }
 
     def ensure_publication(self, name: str, tables: Iterable[tuple[str, str]]) -> list[str]:
         """Have `tables` published whole; return the names of those that were added.
@@ -173,6 +205,8 @@ class PostgresSource(Link):
                 session.execute_named("drop_publication_table", **parts)
             except (psycopg.errors.UndefinedObject, psycopg.errors.UndefinedTable):
                 return
+            except psycopg.errors.ObjectNotInPrerequisiteState:
+                return  # it publishes all tables: there is no entry of this one
             except psycopg.errors.InvalidSchemaName:
                 return
 
@@ -208,6 +242,15 @@ class PostgresSource(Link):
         with self.session() as session:
             session.connection.execute("SET synchronous_commit = on")
             return int(session.the_row("emit_message", prefix=prefix, content=content)["lsn"])
+
+    def estimate_rows(self, schema: str, table: str) -> int | None:
+        """Return about how many rows a table has, None where the server does not know."""
+        with self.session() as session:
+            found = session.row("select_table", schema=schema, table=table)
+            if found is None:
+                return None
+            rows = session.the_row("estimate_rows", oid=found["oid"])["rows"]
+            return None if rows is None else int(rows)
 
     def key_bounds(self, schema: str, table: str, key: str) -> KeyBounds:
         """Return the ends of an integer key and about how many rows lie between; counts nothing."""

@@ -46,7 +46,8 @@ class ViewActor:
         committed: Callable[[], Epoch],
         epoch_of_view: Callable[[], Epoch],
     ) -> None:
-        self.actor = f"view/{executor.output.name}"
+        self.view = executor.output.label
+        self.actor = f"view/{self.view}"
         self._executor, self._store = executor, store
         self._in_step, self._open_attempt = in_step, open_attempt
         self._committed, self._epoch_of_view = committed, epoch_of_view
@@ -66,7 +67,7 @@ class ViewActor:
             output = None
             if barrier.kind.is_checkpoint:
                 staged = self._staged(barrier, manager)
-                rejoining = self._executor.output.name in barrier.rejoining
+                rejoining = self.view in barrier.rejoining
                 if self._in_step or rejoining:
                     output = self._compute(barrier, staged)
                     self._in_step = output.failed is None
@@ -77,9 +78,8 @@ class ViewActor:
                 return
 
     def _report_done(self, barrier: Barrier, manager: LocalBarrierManager) -> None:
-        view = self._executor.output.name
-        report = partial(manager.report_create_progress, self.actor, barrier, view)
-        CreateMviewProgressReporter(view, report=report).finish_consuming_log_store()
+        report = partial(manager.report_create_progress, self.actor, barrier, self.view)
+        CreateMviewProgressReporter(self.view, report=report).finish_consuming_log_store()
 
     def _staged(self, barrier: Barrier, manager: LocalBarrierManager) -> list[StagedFile]:
         while True:
@@ -93,7 +93,7 @@ class ViewActor:
         return [f for f in files if f.relation == self._executor.upstream.id]
 
     def _compute(self, barrier: Barrier, staged: list[StagedFile]) -> ViewOutput:
-        view, attempt = self._executor.output.name, None
+        view, attempt = self.view, None
         after = self._epoch_of_view()
         try:
             changed = self._changed(staged, after)

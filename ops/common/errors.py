@@ -24,6 +24,7 @@
     │   └── TableStopped         one table met an event it must not guess about
     ├── Fenced               this process is no longer the owner and must not write
     │   ├── TermOver             another owner has taken the graph
+    │   ├── RelationEnded        what is worked on was dropped or replaced meanwhile
     │   └── AttemptRetired       the collector has given this attempt up
     └── TransientError       the same step may pass when tried again
         ├── LeaseHeld            somebody else owns the graph right now
@@ -187,6 +188,12 @@ class TermOver(Fenced):
     def __init__(self, graph: str, term: int) -> None:
         self.graph, self.term = graph, term
         super().__init__(f"term {term} of {graph} is over: another process has taken it over")
+
+
+class RelationEnded(Fenced):
+    def __init__(self, graph: str) -> None:
+        self.graph = graph
+        super().__init__(f"{graph} was dropped or replaced meanwhile")
 
 
 class AttemptRetired(Fenced):

@@ -29,6 +29,7 @@ from ops.planner.plan import (
     count_name,
     total_name,
 )
+from ops.planner.types import is_declared
 
 WIDE_INTEGER = DataType(Kind.NUMERIC, 38, 0)
 
@@ -36,7 +37,7 @@ WIDE_INTEGER = DataType(Kind.NUMERIC, 38, 0)
 def bind_table(plan: TablePlan, found: Schema) -> Schema:
     """Return the table's schema, given the columns and the key `found` at the source.
 
-    An explicit list keeps its own types, each of which holds every value of the source's.
+    An explicit list must name each column's type as it is there.
     """
     _require_key(plan, found)
     if plan.columns is None or plan.key is None:
@@ -91,11 +92,11 @@ def _bind_column(plan: TablePlan, wanted: Column, found: Schema) -> Column:
             hint=f"there are: {', '.join(found.names)}",
         )
     there = found.column(wanted.name)
-    if wanted.type != there.type:
+    if not is_declared(wanted.type, there.type):
         raise Unsupported(
-            f"table {plan.name}: column {wanted.name} is declared {wanted.type}, "
-            f"but is {there.type} in {_external(plan)}",
-            hint=f"declare it {there.type}",
+            f"table {plan.name}: column {wanted.name} is declared {wanted.type.shown}, "
+            f"but is {there.type.shown} in {_external(plan)}",
+            hint=f"declare it {there.type.shown}",
         )
     if there.nullable and not wanted.nullable and wanted.name not in found.key:
         raise Unsupported(
@@ -103,7 +104,7 @@ def _bind_column(plan: TablePlan, wanted: Column, found: Schema) -> Column:
             f"but may be NULL in {_external(plan)}",
             hint="leave NOT NULL out",
         )
-    return Column(wanted.name, wanted.type, there.nullable)
+    return Column(wanted.name, there.type, there.nullable)
 
 
 def _bind_key(view: ViewPlan, source: str, name: str, upstream: Schema) -> Column:

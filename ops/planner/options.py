@@ -68,6 +68,12 @@ def _ssl_mode(value: str) -> str:
     return _SSL[value]
 
 
+def _numeric_as(value: str) -> str:
+    if value not in ("decimal", "text"):
+        raise ValueError("must be decimal or text")
+    return value
+
+
 SOURCE_OPTIONS: Mapping[str, Check] = {
     "connector": _connector,
     "hostname": _text,
@@ -89,6 +95,7 @@ TABLE_OPTIONS: Mapping[str, Check] = {
     "backfill.num_rows_per_split": _whole(1, 1_000_000_000),
     "snapshot.batch_size": _whole(1, 10_000_000),
     "vnode_count": _whole(1, 32_768),
+    "numeric.as": _numeric_as,
 }
 
 

@@ -60,7 +60,10 @@ def _known(option: Option) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TablePlan:
-    """`columns` is None for `(*)`: all columns of the source's table."""
+    """`columns` is None for `(*)`: all columns of the source's table.
+
+    With `text_numerics` its numeric columns are kept as the text Postgres prints.
+    """
 
     pipeline: str
     name: str
@@ -74,6 +77,7 @@ class TablePlan:
     rows_per_split: int = 100_000
     page_rows: int = 100_000
     vnode_count: int = DEFAULT_VNODES
+    text_numerics: bool = False
 
 
 class AggKind(StrEnum):

@@ -93,9 +93,24 @@ class TestPipeline:
         with self.store() as connection:
             connection.execute("UPDATE graphs SET lease_until = clock_timestamp()")
 
+    @property
+    def file(self) -> Path:
+        """Where the pipeline is defined."""
+        return self.settings.pipelines / f"{PIPELINE}.sql"
+
+    def rewrite(self, *changes: tuple[str, str]) -> None:
+        """Replace texts in the definition, each of which must be there."""
+        text = self.file.read_text()
+        for old, new in changes:
+            assert old in text, old
+            text = text.replace(old, new)
+        self.file.write_text(text)
+
     def states(self) -> dict[str, tuple[str, str | None]]:
         """Return (state, why) of each table and view."""
-        rows = self.asked("SELECT name, state, why FROM relations WHERE kind <> 'state'")
+        rows = self.asked(
+            "SELECT name, state, why FROM relations WHERE kind <> 'state' AND role = 'current'"
+        )
         return {str(name): (str(state), why and str(why)) for name, state, why in rows}
 
 

@@ -26,9 +26,9 @@ from ops.barrier_manager.cdc_progress import CdcProgress, CdcProgressReporter
 from ops.barrier_worker.commit import EpochCommit, commit_epoch, open_attempt
 from ops.barrier_worker.lease import LeaseKeeper, require_term
 from ops.common.epoch import Epoch, next_epoch
-from ops.common.errors import TableStopped, TermOver
+from ops.common.errors import RelationEnded, TableStopped, TermOver
 from ops.common.ports import Clock, Failpoint, Statements, Store
-from ops.common.table.relation import Relation, StagedFile
+from ops.common.table.relation import Relation, Role, StagedFile
 from ops.planner.plan import TablePlan
 
 MAX_SPLITS = 10_000
@@ -340,6 +340,8 @@ class ParallelizedCdcBackfillExecutor:
     def _require_not_stopped(self, tx: Statements) -> None:
         """The stream drops the events of a stopped table: it must never come to be live."""
         found = tx.query("lock_relation", relation=self.relation.id)[0]
+        if found["role"] == Role.OLD:
+            raise RelationEnded(self.relation.graph)
         if found["state"] == "Stopped":
             raise TableStopped(self.relation.name, found["why"])
 

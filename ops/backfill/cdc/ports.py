@@ -3,7 +3,7 @@
 Pure.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 
@@ -44,6 +44,14 @@ class Source(Protocol):
     """The source database, asked short questions."""
 
     def identity(self) -> Identity: ...
+    def require_ready(self) -> None: ...
+    def has_publication(self, name: str) -> bool: ...
+    def unpublished(
+        self, name: str, tables: Sequence[tuple[str, str]]
+    ) -> dict[tuple[str, str], str]:
+        """Return which of these tables are not published whole, and how that is."""
+        ...
+
     def ensure_publication(self, name: str, tables: list[tuple[str, str]]) -> list[str]: ...
     def ensure_slot(self, name: str) -> int: ...
     def await_running_transactions(

@@ -60,6 +60,18 @@ def overlap(one: KeyRanges, other: KeyRanges) -> bool:
     )
 
 
+def is_disordered(bounds: Iterable[KeyRange]) -> bool:
+    """Tell whether half of the files share places with others: bounds then choose little."""
+    ordered = sorted(bounds, key=lambda r: _order(r[0]))
+    if len(ordered) < 2:
+        return False
+    shared, reach = 0, _order(ordered[0][1])
+    for low, high in ordered[1:]:
+        shared += _order(low) < reach
+        reach = max(reach, _order(high))
+    return 2 * shared >= len(ordered)
+
+
 def ranges_from_json(file: dict[str, Any]) -> KeyRanges | None:
     ranges = file["key_ranges"]
     return None if ranges is None else tuple((low, high) for low, high in ranges)

@@ -58,7 +58,7 @@ class Shop:
             self.control.store,
             self.place.source,
             self.plan,
-            self.tables,
+            [(table, self.control.relation(table.name)) for table in self.tables],
             on_wait=ignore,
             clock=SystemClock(),
             failpoint=ignore,
