@@ -3,8 +3,10 @@
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 
+from ops.backfill.cdc.cdc_backfill import CdcBackfillExecutor
 from ops.backfill.cdc.cdc_backfill_v2 import ParallelizedCdcBackfillExecutor
-from ops.backfill.cdc.cdc_backfill_v2 import VnodeDone as SplitsDone
+from ops.backfill.cdc.split import scan_order
+from ops.backfill.cdc.table_backfill import VnodeDone as SplitsDone
 from ops.backfill.snapshot_backfill.executor import SnapshotBackfillExecutor
 from ops.backfill.snapshot_backfill.executor import VnodeDone as VnodeRead
 from ops.backfill.snapshot_backfill.phase import Phase
@@ -37,22 +39,29 @@ def backfill_table(
     vnodes = _known_vnodes(table, vnodes, table_plan.vnode_count)
     prepare(deployment, applied, tell=tell)
     source = deployment.source(applied.sources[table_plan.source])
+    external = (table_plan.external_schema, table_plan.external_table)
+    one_reader = table_plan.parallelism == 0
+    leading = 0 if one_reader else table_plan.split_column
+    scan = source.key_columns(*external, scan_order(relation.schema.key, leading))
     pages = SparkPages(
         deployment.spark(),
         source,
         deployment.lake,
-        table_plan.external_schema,
-        table_plan.external_table,
+        *external,
         [(c.name, str(c.type)) for c in relation.schema.columns],
+        scan,
         relation.schema.key[0],
+        table_plan.snapshot_filter,
     )
     with (
         _until_ended(deployment, relation, tell),
         lease(deployment, relation.graph, owner=owner, wait_s=wait_s) as keeper,
     ):
-        executor = ParallelizedCdcBackfillExecutor(
+        kind = CdcBackfillExecutor if one_reader else ParallelizedCdcBackfillExecutor
+        executor = kind(
             table_plan,
             relation,
+            scan,
             deployment.store,
             source,
             pages,

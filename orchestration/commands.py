@@ -5,6 +5,7 @@ import json
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 
 import pyarrow as pa
 from rich.console import Console
@@ -18,6 +19,7 @@ from orchestration import backfilling, lifecycle, reading, running
 from orchestration.controls import require_applied
 from orchestration.deployment import Deployment, open_deployment
 from orchestration.local_run import LocalRun
+from orchestration.partial_reading import held_partial
 from orchestration.screen import ProgressView, status_table
 from resources.settings import Settings
 
@@ -136,14 +138,23 @@ def flush(settings: Settings, pipeline: str) -> int:
 
 
 def read(
-    settings: Settings, relations: Sequence[str], *, as_of: str | None, limit: int, form: str
+    settings: Settings,
+    relations: Sequence[str],
+    *,
+    as_of: str | None,
+    partial: bool,
+    limit: int,
+    form: str,
 ) -> int:
     if form == "csv" and len(relations) > 1:
         raise ConfigError("csv has one header: name one table or view, or use --format json")
-    with (
-        open_deployment(settings) as deployment,
-        reading.held(deployment, relations, as_of=as_of) as held,
-    ):
+    if partial and (as_of is not None or len(relations) != 1):
+        raise ConfigError("--partial reads one table, as of now; leave the others and --as-of out")
+    with open_deployment(settings) as deployment, ExitStack() as stack:
+        if partial:
+            held = stack.enter_context(held_partial(deployment, relations[0]))
+        else:
+            held = stack.enter_context(reading.held(deployment, relations, as_of=as_of))
         for name, frame in held.frames.items():
             _show(name, frame.limit(limit).toArrow(), held, form)
     return 0
@@ -201,10 +212,11 @@ def _is_applied(deployment: Deployment, pipeline: str) -> bool:
 
 
 def _json(progress: PipelineProgress) -> dict[str, object]:
+    now_ms = int(time.time() * 1000)
     return {
         "pipeline": progress.pipeline,
         "epoch": progress.committed,
-        "lag_ms": progress.lag_ms(int(time.time() * 1000)),
+        "lag_ms": progress.lag_ms(now_ms),
         "owner": progress.owner,
         "paused": progress.paused,
         "waiting_rows": progress.waiting_rows,
@@ -221,6 +233,11 @@ def _json(progress: PipelineProgress) -> dict[str, object]:
                 "parts_passed": r.parts_passed,
                 "progress": r.progress,
                 "rows_per_s": r.rows_per_s,
+                "parallelism": r.parallelism,
+                "total_rows": r.total_rows,
+                "speed": r.speed,
+                "seconds_left": r.seconds_left,
+                "lag_ms": r.lag_ms(now_ms),
                 "version": r.label,
                 "is_building": r.build is not None,
             }

@@ -148,6 +148,10 @@ class Deployment:
                 columns=wanted,
                 text_numerics=table.text_numerics,
             )
+            if table.snapshot_filter is not None:
+                source.require_filter(
+                    table.external_schema, table.external_table, table.snapshot_filter
+                )
             columns = (Column(c.name, DataType.parse(c.type), c.nullable) for c in found.columns)
             schema = Schema(tuple(columns), found.key)
             types = {c.name: (c.type_oid, c.modifier) for c in found.columns}

@@ -57,10 +57,13 @@ class Held:
 
     epoch: Epoch
     frames: Mapping[str, DataFrame]
+    upto: str = ""
+    """For a table that is being filled: the key up to which it may be read."""
 
     @property
     def title(self) -> str:
-        return f"as of {show(self.epoch)} (epoch {self.epoch})"
+        upto = f", up to key {self.upto}" if self.upto else ""
+        return f"as of {show(self.epoch)} (epoch {self.epoch}){upto}"
 
 
 @contextmanager

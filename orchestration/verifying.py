@@ -12,7 +12,8 @@ from ops.backfill.cdc.verify.canonical import postgres_hash
 from ops.backfill.cdc.verify.executor import VerifyExecutor
 from ops.backfill.cdc.verify.ranges import ALL, KeyRange
 from ops.backfill.cdc.verify.report import VerifyReport
-from ops.common.errors import ConfigError, LeaseHeld, SourceBroken, UnknownRelation
+from ops.common.errors import ConfigError, LeaseHeld, SourceBroken, UnknownRelation, Unsupported
+from ops.common.schema import INTEGERS
 from ops.common.table.relation import Relation, relations_of
 from ops.common.table.state_table import StateTable
 from ops.planner.apply import main_graph, verify_graph
@@ -155,13 +156,19 @@ def _checksums(
 def _pages(
     deployment: Deployment, source: PostgresSource, table: TablePlan, relation: Relation
 ) -> SparkPages:
+    if any(c.type.kind not in INTEGERS for c in relation.schema.key_columns):
+        key = ", ".join(f"{c.name} {c.type}" for c in relation.schema.key_columns)
+        raise Unsupported(
+            f"{relation.name} has the key ({key}), and only keys of integers are compared so far"
+        )
+    external = (table.external_schema, table.external_table)
     return SparkPages(
         deployment.spark(),
         source,
         deployment.lake,
-        table.external_schema,
-        table.external_table,
+        *external,
         [(c.name, str(c.type)) for c in relation.schema.columns],
+        source.key_columns(*external, relation.schema.key),
         relation.schema.key[0],
     )
 

@@ -39,6 +39,22 @@ class RelationProgress:
     """Tells a version from the others of its name."""
     build: int | None = None
     """The build it belongs to, if it is not what its name means yet."""
+    parallelism: int | None = None
+    """How many readers a user has asked for; None: as many as its definition says."""
+    total_rows: int | None = None
+    """About how many rows there are to read; None where nobody counted, or too few."""
+    speed: float | None = None
+    """Rows a second that were committed lately; None while nothing is read."""
+
+    @property
+    def seconds_left(self) -> float | None:
+        """When the last row will be read, at this speed; None where that cannot be said."""
+        if self.settled or self.total_rows is None or not self.speed:
+            return None
+        return (self.total_rows - self.rows) / self.speed
+
+    def lag_ms(self, now_ms: int) -> int | None:
+        return None if self.epoch is None else now_ms - unix_ms(self.epoch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +94,7 @@ def pipeline_progress(store: Statements, pipeline: str) -> PipelineProgress:
     versions = [r for r in versions_of(store, pipeline) if r.kind != "state"]
     controls = store.query("select_pipeline", pipeline=pipeline)[0]
     backfills = {
-        row["id"]: Backfill(row["rows_per_second"], row["snapshot_rows"])
+        row["id"]: Backfill(row["rows_per_second"], row["parallelism"], row["snapshot_rows"])
         for row in store.query("select_backfills", pipeline=pipeline)
     }
 
@@ -106,6 +122,7 @@ def pipeline_progress(store: Statements, pipeline: str) -> PipelineProgress:
 
 class Backfill(NamedTuple):
     rows_per_s: int | None
+    parallelism: int | None
     snapshot_rows: int | None
 
 
@@ -141,7 +158,20 @@ def _table(
         backfill.rows_per_s,
         relation.label,
         relation.build,
+        backfill.parallelism,
+        _at_least(backfill.snapshot_rows, rows),
+        _speed(store, relation) if relation.state == "Backfilling" else None,
     )
+
+
+def _at_least(counted: int | None, rows: int) -> int | None:
+    """Return an estimate that is of use: one that was passed already says nothing."""
+    return counted if counted is not None and counted >= rows else None
+
+
+def _speed(store: Statements, relation: Relation) -> float | None:
+    found = store.query("select_backfill_rate", graph=relation.graph)
+    return found[0]["rows_per_s"] if found else None
 
 
 def _view(
@@ -175,4 +205,6 @@ def _view(
         None,
         relation.label,
         relation.build,
+        total_rows=_at_least(backfill.snapshot_rows, rows),
+        speed=_speed(store, relation) if relation.state == "ConsumingSnapshot" else None,
     )

@@ -18,7 +18,7 @@ from typing import Any
 
 from ops.common.errors import ConfigError, TransientError, Unsupported
 from ops.common.ports import Failpoint, Statements, Store, unarmed
-from ops.common.schema import INTEGERS, Schema
+from ops.common.schema import Schema
 from ops.common.table.relation import Relation, Role, label, versions_of
 from ops.planner.bind import bind_table, bind_view
 from ops.planner.diff import (
@@ -388,17 +388,11 @@ class _Change:
 def _bound_table(plan: TablePlan, describe: Describe) -> _Bound:
     found = describe(plan)
     schema = bind_table(plan, found.schema)
-    kinds = [c.type.kind for c in schema.key_columns]
-    if len(kinds) != 1 or kinds[0] not in INTEGERS:
-        key = ", ".join(f"{c.name} {c.type}" for c in schema.key_columns)
-        raise ConfigError(
-            f"table {plan.name}: its key ({key}) is not one integer column, which is all that can "
-            "be backfilled so far"
-        )
     origin = {
         "oid": found.oid,
         "identity": found.identity,
         "unselected": [*found.unselected],
+        "partial": not plan.snapshot or plan.snapshot_filter is not None,
         "types": found.types,
     }
     return schema, origin

@@ -51,6 +51,12 @@ def bind_table(plan: TablePlan, found: Schema) -> Schema:
             )
         columns = tuple(_bind_column(plan, column, found) for column in plan.columns)
         bound = Schema(columns, found.key)
+    if plan.split_column >= len(bound.key):
+        raise Unsupported(
+            f"table {plan.name}: backfill.split_pk_column_index is {plan.split_column}, but the "
+            f"key of {_external(plan)} has {len(bound.key)} columns",
+            hint="the first is 0",
+        )
     for name in bound.names:
         if why := column_fault(name):
             raise Unsupported(f"column {name!r} of {_external(plan)} {why}", hint=_LIST_HINT)

@@ -10,7 +10,8 @@ comments and with the values of password-like options masked.
 Pure.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
@@ -140,7 +141,11 @@ class _Reader:
         given = [p for p in _properties(tree) if type(p) is exp.Property]
         secret = frozenset(TABLE_OPTIONS)
         options = _options(statement, f"table {name}", given, TABLE_OPTIONS, secret)
-        sizes = {_FIELDS[o]: int(str(value)) for o, value in options.items() if o in _FIELDS}
+        fields: dict[str, Any] = {
+            field: convert(str(options[option]))
+            for option, (field, convert) in _FIELDS.items()
+            if option in options
+        }
         text_numerics = options.get("numeric.as") == "text"
         columns, key = _columns(statement, listed, table=name, text_numerics=text_numerics)
         return TablePlan(
@@ -153,7 +158,7 @@ class _Reader:
             key=key,
             definition=definition(statement, given),
             text_numerics=text_numerics,
-            **sizes,
+            **fields,
         )
 
     def _view(self, statement: Statement) -> ViewPlan:
@@ -221,11 +226,19 @@ class _Reader:
         return name, at
 
 
-_FIELDS = {
-    "backfill.parallelism": "parallelism",
-    "backfill.num_rows_per_split": "rows_per_split",
-    "snapshot.batch_size": "page_rows",
-    "vnode_count": "vnode_count",
+def _is_true(value: str) -> bool:
+    return value == "true"
+
+
+_FIELDS: Mapping[str, tuple[str, Callable[[str], object]]] = {
+    "backfill.parallelism": ("parallelism", int),
+    "backfill.num_rows_per_split": ("rows_per_split", int),
+    "backfill.as_even_splits": ("even_splits", _is_true),
+    "backfill.split_pk_column_index": ("split_column", int),
+    "snapshot": ("snapshot", _is_true),
+    "snapshot.batch_size": ("page_rows", int),
+    "snapshot.filter": ("snapshot_filter", str),
+    "vnode_count": ("vnode_count", int),
 }
 
 

@@ -34,7 +34,7 @@ CREATE SOURCE shop WITH (
 """
 TABLE = """\
 CREATE TABLE {name} (*) FROM shop TABLE 'public.{name}' WITH (
-  backfill.parallelism = '2', backfill.num_rows_per_split = '{rows_per_split}',
+  backfill.parallelism = '{parallelism}', backfill.num_rows_per_split = '{rows_per_split}',
   snapshot.batch_size = '{page_rows}', vnode_count = '{vnodes}'
 );
 """
@@ -129,6 +129,7 @@ def new_pipeline(
     full_identity: bool = False,
     retention_s: float = 3600,
     page_rows: int = 500,
+    parallelism: int = 2,
 ) -> Iterator[TestPipeline]:
     """Make it all; afterwards the slot and both databases are gone. Tables have orders' columns."""
     mark = f"{os.getpid()}_{next(_numbers)}_{uuid.uuid4().hex[:6]}"
@@ -140,7 +141,11 @@ def new_pipeline(
     text = SOURCE.format(database=source, slot=f"slot_{mark}")
     for table in tables:
         text += TABLE.format(
-            name=table, rows_per_split=max(rows // 2, 1), page_rows=page_rows, vnodes=VNODES
+            name=table,
+            rows_per_split=max(rows // 2, 1),
+            page_rows=page_rows,
+            vnodes=VNODES,
+            parallelism=parallelism,
         )
     for name, query in views.items():
         text += f"CREATE MATERIALIZED VIEW {name} AS {query};\n"

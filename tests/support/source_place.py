@@ -116,10 +116,9 @@ class Place:
     def page(self, table: str, *, text_numerics: bool = False) -> pa.Table:
         bound = self.binding(table, text_numerics=text_numerics).schema
         columns = [(c.name, str(c.type)) for c in bound.columns]
-        query = page_query(
-            "public", table, columns, "id", lower_inclusive=None, upper_exclusive=None, limit=1000
-        )
-        return read_page(page_dsn(self.source), query, columns)
+        key = self.source.key_columns("public", table, bound.key)
+        query = page_query("public", table, columns, key, limit=1000)
+        return read_page(page_dsn(self.source), query, columns, key)[0]
 
     def confirmed(self) -> int:
         state = self.source.slot_state(self.slot)

@@ -41,6 +41,8 @@ class Life:
     spoils: Callable[[TestPipeline], None] | None = None
     """Done to a pipeline that is all live, before each death: there is something to repair."""
     views: tuple[str, ...] = ("revenue",)
+    parallelism: int = 2
+    """0 is the backfill with one reader."""
 
     @property
     def steps(self) -> tuple[str, ...]:
@@ -144,6 +146,11 @@ LIVES = (
         full_identity=False,
     ),
     Life("table", both(*(f"backfill.{s}" for s in ("plan_splits", "page_write", "watermark")))),
+    Life(
+        "table, one reader",
+        ("backfill.after_page_write", "backfill.after_watermark", "backfill.after_commit"),
+        parallelism=0,
+    ),
     Life(
         "table, with look-ups",
         both("backfill.commit", "tick.log_write", "tick.commit", "tick.confirm", "lease.renew"),
@@ -254,6 +261,7 @@ def test_killed_there_and_restarted(
         interval_ms=life.interval_ms,
         lease_seconds=5.0,
         retention_s=life.retention_s,
+        parallelism=life.parallelism,
         views={name: VIEWS[name] for name in life.views},
     )
     with LiveWriter(pipeline.dsn, rows=ROWS) as writer:

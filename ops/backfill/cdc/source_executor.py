@@ -30,7 +30,7 @@ from ops.common.errors import TransientError
 from ops.common.ports import Clock, Failpoint, Lake
 from ops.common.table.key_range import ranges_of
 from ops.common.table.log import log_table
-from ops.common.table.net import Net, net_changes
+from ops.common.table.net import Net, net_changes, without_before_images
 from ops.common.table.relation import Relation, StagedFile
 
 POLL_SECONDS = 0.05
@@ -189,9 +189,8 @@ class SourceExecutor:
 
     def _net(self, relation: Relation, batch: Batch, name: TableName) -> Net:
         positions = relation.schema.key_positions
-        return net_changes(
-            batch.changes.get(name, ()), lambda row: tuple(row[i] for i in positions)
-        )
+        net = net_changes(batch.changes.get(name, ()), lambda row: tuple(row[i] for i in positions))
+        return without_before_images(net) if relation.is_partial else net
 
     def _write(self, barrier: Barrier, relation: Relation, net: Net) -> StagedFile:
         assert barrier.attempt is not None

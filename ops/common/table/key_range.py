@@ -34,6 +34,13 @@ def ranges_of(values: Iterable[Any], data_type: DataType) -> KeyRanges | None:
     return _few([(value, value) for value in sorted(distinct, key=_order)])
 
 
+def between(low: Any, high: Any, data_type: DataType) -> KeyRanges | None:
+    """Return the one range from `low` to `high`; None where there can be none."""
+    if data_type.kind not in ORDERED or not (_fits(low, data_type) and _fits(high, data_type)):
+        return None
+    return ((low, high),)
+
+
 def joined(many: Iterable[KeyRanges | None]) -> KeyRanges | None:
     """Return ranges around all of these; None if one of them is not known."""
     ends: list[KeyRange] = []

@@ -49,7 +49,8 @@ class Relation:
     definition: str
     schema: Schema
     origin: dict[str, Any] | None
-    """For a table, what its source's table was when it was bound: oid, identity, unselected."""
+    """For a table, what its source's table was when it was bound: oid, identity, unselected; and
+    whether rows were left out of its snapshot (partial)."""
     vnode_count: int
     path: str
     graph: str
@@ -59,6 +60,11 @@ class Relation:
     live_since: Epoch | None
     snapshot_epoch: Epoch | None
     in_step: bool
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether the source may send before images of rows that were never here."""
+        return bool(self.origin and self.origin.get("partial"))
 
     @property
     def label(self) -> str:

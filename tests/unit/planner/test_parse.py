@@ -161,7 +161,7 @@ TABLE_REFUSALS = {
     "(*) FROM s TABLE 'y' WITH (backfill.paralelism='4')": "column 43: unknown option "
     "backfill.paralelism of table t; the nearest known is backfill.parallelism",
     "(*) FROM s TABLE 'y' WITH (backfill.parallelism='257')": "column 64: option "
-    "backfill.parallelism must be a whole number from 1 to 256, not '257'",
+    "backfill.parallelism must be a whole number from 0 to 256, not '257'",
     "(*) FROM s TABLE 'y' WITH (vnode_count=0)": "column 55: option vnode_count must be a whole "
     "number from 1 to 32768, not '0'",
     "(*) FROM s TABLE 'y' WITH (vnode_count=SECRET x)": "column 43: option vnode_count of table t "
