@@ -109,7 +109,7 @@ def _parser() -> argparse.ArgumentParser:
     test = word(
         "test", _test, "run the tests, `test fast` only those without Spark; options go to pytest"
     )
-    test.add_argument("tier", nargs="?", choices=["fast", "all"], default="all")
+    test.add_argument("what", nargs="*", metavar="fast|all|PATH", help="default: all")
 
     bench = word("bench", _bench, "measure, beside a peer, in one run")
     bench.add_argument("what", choices=["tick", "state-table"])
@@ -210,15 +210,19 @@ def _doctor(arguments: argparse.Namespace, settings: Settings) -> int:
 def _test(arguments: argparse.Namespace, settings: Settings) -> int:
     import pytest
 
-    root = settings.root
-    selected = [str(root / "tests")]
-    if arguments.tier == "fast":
-        # Only the folders whose tests need neither Spark nor Dagster: not even imported.
-        folders = [str(root / "tests" / name) for name in ("unit", "properties")]
-        # They wait for their servers more than they compute; each process has its own.
-        together = ["-n", "2", "--dist", "worksteal"]
-        selected = ["-m", "not spark and not system", *together, *folders]
-    return int(pytest.main(["--rootdir", str(root), *selected, *arguments.rest]))
+    tests = settings.root / "tests"
+    # They wait for their servers more than they compute.
+    together = ["-n", "2", "--dist", "worksteal"]
+    match arguments.what:
+        case [] | ["all"]:
+            selected = [*together, str(tests)]
+        case ["fast"]:
+            # Only the folders whose tests need neither Spark nor Dagster: not even imported.
+            folders = [str(tests / name) for name in ("unit", "properties")]
+            selected = [*together, "-m", "not spark and not system", *folders]
+        case paths:
+            selected = paths
+    return int(pytest.main(["--rootdir", str(settings.root), *selected, *arguments.rest]))
 
 
 def _bench(arguments: argparse.Namespace, settings: Settings) -> int:

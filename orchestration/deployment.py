@@ -119,7 +119,8 @@ class Deployment:
             )
             columns = (Column(c.name, DataType.parse(c.type), c.nullable) for c in found.columns)
             schema = Schema(tuple(columns), found.key)
-            return Described(schema, found.oid, found.identity, found.unselected)
+            types = {c.name: (c.type_oid, c.modifier) for c in found.columns}
+            return Described(schema, found.oid, found.identity, found.unselected, types)
 
         return describe_table
 

@@ -10,10 +10,12 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from ops.aggregate.view_actor import ViewActor
 from ops.aggregate.view_executor import ViewExecutor
-from ops.backfill.cdc.pgoutput import Binding
+from ops.backfill.cdc.pg_values import SourceType, reads_binary
+from ops.backfill.cdc.pgoutput import Binding, TableName
 from ops.backfill.cdc.prepare import committed_position, prepare_source
 from ops.backfill.cdc.source_executor import SourceExecutor
 from ops.backfill.cdc.transaction_buffer import PREFIX
@@ -40,6 +42,7 @@ from resources.postgres import PostgresSource
 from resources.postgres_slot import SlotInUse, SlotReader
 
 Tell = Callable[[str], None]
+Tables = dict[TableName, tuple[Relation, Binding]]
 
 
 def ensure_applied(deployment: Deployment, plan: PipelinePlan) -> None:
@@ -228,13 +231,14 @@ def _main_graph(
     for source_plan in plan.sources:
         source = deployment.source(source_plan)
         lsn = committed_position(store, source, source_plan)
-        reader = stack.enter_context(_start_reader(source, source_plan, lsn))
+        tables = _bindings(plan, source_plan.name, relations)
+        reader = stack.enter_context(_start_reader(source, source_plan, lsn, tables))
         sources[source_plan.name] = SourceExecutor(
             pipeline=plan.name,
             source=source_plan.name,
             stream=reader,
             emit_message=partial(source.emit_message, PREFIX),
-            tables=_bindings(plan, source_plan.name, relations),
+            tables=tables,
             committed_lsn=lsn,
             lake=deployment.lake,
             clock=deployment.clock,
@@ -262,29 +266,34 @@ def _bind(deployment: Deployment, relations: list[Relation], term: Term) -> None
     deployment.failpoint("stream.after_bind")
 
 
-def _start_reader(source: PostgresSource, plan: SourcePlan, lsn: int) -> SlotReader:
+def _start_reader(source: PostgresSource, plan: SourcePlan, lsn: int, tables: Tables) -> SlotReader:
     """Return the slot's reader; a reader whose term is over and that hangs is disconnected."""
+    binary = reads_binary(bound.schema for _, bound in tables.values())
     reader = SlotReader(source)
     try:
-        reader.start(plan.slot, plan.publication, lsn)
+        reader.start(plan.slot, plan.publication, lsn, binary=binary)
     except SlotInUse:
         # We hold the lease: a reader that hangs has lost it, and one that lives is somebody else's.
         reader.close()
         source.disconnect_reader(plan.slot)
         reader = SlotReader(source)
-        reader.start(plan.slot, plan.publication, lsn)
+        reader.start(plan.slot, plan.publication, lsn, binary=binary)
     return reader
+
+
+def _source_types(origin: dict[str, Any]) -> dict[str, SourceType] | None:
+    """Return the types at the source; None of a table that was bound before they were kept."""
+    types = origin.get("types")
+    return None if types is None else {name: (oid, mod) for name, (oid, mod) in types.items()}
 
 
 def _epoch_of_view(terms: dict[str, Term], view: str) -> Epoch:
     return terms[view].committed
 
 
-def _bindings(
-    plan: PipelinePlan, source: str, relations: list[Relation]
-) -> dict[tuple[str, str], tuple[Relation, Binding]]:
+def _bindings(plan: PipelinePlan, source: str, relations: list[Relation]) -> Tables:
     """Return the tables to decode: those of this source that are not stopped."""
-    bindings = {}
+    bindings: Tables = {}
     for table in plan.tables:
         relation = find_relation(relations, table.name)
         if table.source != source or relation.state == "Stopped":
@@ -298,6 +307,7 @@ def _bindings(
                 oid=relation.origin["oid"],
                 identity=relation.origin["identity"],
                 unselected=frozenset(relation.origin["unselected"]),
+                types=_source_types(relation.origin),
             ),
         )
     return bindings

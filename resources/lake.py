@@ -21,6 +21,7 @@ class VersionFile(NamedTuple):
     """`low` and `high` bound a column's values; None where Delta does not know."""
 
     path: str
+    bytes: int
     low: Any
     high: Any
 
@@ -100,6 +101,10 @@ class Lake:
         with self._files.open_input_file(full) as source:
             return pq.ParquetFile(source).metadata.num_rows, source.size()
 
+    def parquet(self, path: str) -> pq.ParquetFile:
+        """Open a Parquet file; the caller closes it."""
+        return pq.ParquetFile(f"{self._base}/{path}", filesystem=self._files)
+
     def bounds(self, path: str, column: str) -> tuple[int, int] | None:
         """Return the least and greatest value of an integer column; None if they are not known."""
         with self._files.open_input_file(f"{self._base}/{path}") as source:
@@ -140,9 +145,10 @@ class Lake:
         low = actions.column(f"min.{column}").to_pylist() if known[0] else nothing
         high = actions.column(f"max.{column}").to_pylist() if known[1] else nothing
         paths = actions.column("path").to_pylist()
+        sizes = actions.column("size_bytes").to_pylist()
         return [
-            VersionFile(f"{path}/{unquote(p)}", a, b)
-            for p, a, b in zip(paths, low, high, strict=True)
+            VersionFile(f"{path}/{unquote(p)}", size, a, b)
+            for p, size, a, b in zip(paths, sizes, low, high, strict=True)
         ]
 
     def read_text(self, path: str) -> str:

@@ -45,7 +45,7 @@ class SparkPages:
         query = page_query(
             self.schema,
             self.table,
-            [name for name, _ in self.columns],
+            self.columns,
             self.key,
             lower_inclusive=lower,
             upper_exclusive=upper,

@@ -1,7 +1,8 @@
 """A way to a Postgres server: how to connect, what an error of it means.
 
 Every connection carries `application_name=tidegate`, a connect time-out, a statement time-out and
-TimeZone UTC, and lives for one call: nothing of ours stays open on the source between two steps.
+the settings of SESSION, under which a value is printed alike in pages and in the stream, and lives
+for one call: nothing of ours stays open on the source between two steps.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,6 +21,15 @@ from resources.sql_text import read_statement
 CONNECT_SECONDS = 10
 STATEMENT_SECONDS = 60
 LOCK_SECONDS = 10
+
+SESSION: Mapping[str, str | int] = {
+    "TimeZone": "UTC",
+    "DateStyle": "ISO",
+    "IntervalStyle": "postgres",
+    "bytea_output": "hex",
+    # As few digits as tell a float from all others.
+    "extra_float_digits": 1,
+}
 
 _WRONG = (
     "password authentication failed",
@@ -64,10 +74,9 @@ class Link:
             name: value.reveal() if isinstance(value, SecretStr) else str(value)
             for name, value in self.conninfo.items()
         }
-        fixed = {"TimeZone": "UTC", "DateStyle": "ISO", **settings}
         options = [
             given.get("options", ""),
-            *(f"-c {name}={value}" for name, value in fixed.items()),
+            *(f"-c {name}={value}" for name, value in {**SESSION, **settings}.items()),
         ]
         return {
             "connect_timeout": str(CONNECT_SECONDS),

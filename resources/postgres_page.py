@@ -22,16 +22,19 @@ _FIXED = {
     "int2": pa.int16(),
     "int4": pa.int32(),
     "int8": pa.int64(),
+    "float4": pa.float32(),
+    "float8": pa.float64(),
     "text": pa.string(),
     "bool": pa.bool_(),
+    "bytea": pa.binary(),
     "date": pa.date32(),
     "timestamp": pa.timestamp("us"),
     "timestamptz": pa.timestamp("us", tz="UTC"),
 }
-# The first day Postgres knows, 4714-11-24 BC. The driver lets infinity and the far future run over
-# into numbers below it.
-_FIRST_DAY = -2_440_588
-_FIRST_MICRO = _FIRST_DAY * 86_400_000_000
+# The first day Postgres knows, 4714-11-24 BC, and from where it counts. The driver lets infinity
+# and what is too far in the future run over into numbers before that day.
+_FIRST_DAY, _START_DAY = -2_440_588, 10_957
+_DAY_MICROS = 86_400_000_000
 _PASSING = ("08", "53", "57", "40", "55")
 
 
@@ -56,15 +59,18 @@ def page_dsn(link: Link) -> str:
 def page_query(
     schema: str,
     table: str,
-    columns: Sequence[str],
+    columns: Sequence[tuple[str, str]],
     key: str,
     *,
     lower_inclusive: int | None,
     upper_exclusive: int | None,
     limit: int,
 ) -> str:
-    """Return the query of the first `limit` rows of a key range; None is unbounded."""
-    name = sql.Identifier(key)
+    """Return the query of the first `limit` rows of a key range; None is unbounded.
+
+    `columns` are (name, our type) pairs.
+    """
+    name = sql.Identifier("page", key)
     bounds = [
         sql.SQL("{} {} {}").format(name, sql.SQL(operator), sql.Literal(int(bound)))
         for operator, bound in ((">=", lower_inclusive), ("<", upper_exclusive))
@@ -73,14 +79,28 @@ def page_query(
     where = sql.SQL(" WHERE ") + sql.SQL(" AND ").join(bounds) if bounds else sql.SQL("")
     text = compose(
         "read_page",
-        columns=sql.SQL(", ").join(map(sql.Identifier, columns)),
+        columns=sql.SQL(", ").join(printed(name, text) for name, text in columns),
         table=sql.Identifier(schema, table),
         where=where,
         key=name,
         limit=sql.Literal(int(limit)),
     ).as_string(None)
     # It becomes the inside of COPY (…): no comment, no semicolon.
-    return text.partition("\n")[2].strip().removesuffix(";")
+    return text[text.index("SELECT") :].strip().removesuffix(";")
+
+
+def printed(column: str, data_type: str) -> sql.Composable:
+    """Return what a page selects for a column of our type: itself, or what Postgres prints of it.
+
+    A cast to text is something else for some types, as inet; and for a composite IS NULL asks for
+    its fields.
+    """
+    name = sql.Identifier("page", column)
+    if data_type in _FIXED or data_type.startswith("numeric("):
+        return name
+    return sql.SQL(
+        "CASE WHEN {name} IS DISTINCT FROM NULL THEN pg_catalog.format('%s', {name}) END"
+    ).format(name=name)
 
 
 def page_schema(columns: Sequence[tuple[str, str]]) -> pa.Schema:
@@ -107,6 +127,8 @@ def read_page(dsn: str, query: str, columns: Sequence[tuple[str, str]]) -> pa.Ta
 
 def _arrow_type(text: str) -> pa.DataType:
     name, _, rest = text.partition("(")
+    if name in ("text", "other"):
+        return pa.string()
     if name != "numeric":
         return _FIXED[text]
     precision, scale = rest.rstrip(")").split(",")
@@ -123,10 +145,30 @@ def _fitted(values: pa.ChunkedArray, name: str, text: str) -> pa.ChunkedArray:
             f"column {name} was {text} and arrives as {values.type}: it was retyped"
         )
     if pa.types.is_date32(wanted):
-        _refuse_below(values.cast(pa.int32()), _FIRST_DAY, name, text)
-    elif pa.types.is_timestamp(wanted):
-        _refuse_below(values.cast(pa.int64()), _FIRST_MICRO, name, text)
+        return _unwrapped(values, pa.int32(), 1, name, text)
+    if pa.types.is_timestamp(wanted):
+        return _unwrapped(values, pa.int64(), _DAY_MICROS, name, text)
     return values
+
+
+def _unwrapped(
+    values: pa.ChunkedArray, integer: pa.DataType, day: int, name: str, text: str
+) -> pa.ChunkedArray:
+    """Put infinities that ran over back to the ends of the integers; refuse all else that did."""
+    numbers, first, end = values.cast(integer), _FIRST_DAY * day, 2 ** (integer.bit_width - 1)
+    ends: Any = pc.min_max(numbers).as_py()
+    if ends["max"] == end - 1:
+        raise ValueDoesNotFit(name, text, "it is after the year 294246")
+    if ends["min"] is None or ends["min"] >= first:
+        return values
+    infinity = pa.scalar(_START_DAY * day - end - 1, integer)
+    minus_infinity = pa.scalar(_START_DAY * day - end, integer)
+    for wrapped, put in ((infinity, end - 1), (minus_infinity, -end)):
+        numbers = pc.if_else(pc.equal(numbers, wrapped), pa.scalar(put, integer), numbers)
+    strange = pc.and_(pc.less(numbers, first), pc.greater(numbers, pa.scalar(-end, integer)))
+    if pc.any(strange).as_py():
+        raise ValueDoesNotFit(name, text, "it is after the year 294246")
+    return numbers.cast(values.type)
 
 
 def _decimals(
@@ -142,12 +184,6 @@ def _decimals(
         return strings.cast(wanted)
     except pa.ArrowInvalid as error:
         raise ValueDoesNotFit(name, text, str(error).partition("\n")[0]) from error
-
-
-def _refuse_below(values: pa.ChunkedArray, first: int, name: str, text: str) -> None:
-    least: Any = pc.min(values).as_py()
-    if least is not None and least < first:
-        raise ValueDoesNotFit(name, text, "it is infinite or too far in the future")
 
 
 def _named(error: adbc_driver_manager.Error) -> Exception:

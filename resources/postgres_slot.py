@@ -46,17 +46,19 @@ class SlotReader:
         self._last_data_end = 0
         self._quiet_at: int | None = None
 
-    def start(self, slot: str, publication: str, from_lsn: int) -> None:
+    def start(self, slot: str, publication: str, from_lsn: int, *, binary: bool = True) -> None:
         """Begin with the first transaction whose commit is at or after `from_lsn`.
 
-        The server begins at what was confirmed if that is later.
+        The server begins at what was confirmed if that is later. With `binary` values come in the
+        binary form of their types, which is faster, else as the text that Postgres prints.
         """
         assert self._cursor is None, "started once"
         names = '"' + publication.replace('"', '""') + '"'
         command = sql.SQL(
             "START_REPLICATION SLOT {slot} LOGICAL {at} (proto_version '1', "
-            "publication_names {names}, binary 'true', messages 'true')"
+            "publication_names {names}, binary {binary}, messages 'true')"
         ).format(
+            binary=sql.Literal(str(binary).lower()),
             slot=sql.Identifier(slot),
             at=sql.SQL(f"{from_lsn >> 32:X}/{from_lsn & 0xFFFFFFFF:X}"),
             names=sql.Literal(names),

@@ -1,14 +1,8 @@
 """A source's table as its catalog tells it, or a refusal with the statement to run.
 
-    Postgres                          ours
-    int2 int4 int8                    the same
-    numeric(p,s), p up to 38          numeric(p,s)
-    numeric                           numeric(38,18)
-    text, varchar(n), char(n)         text (char keeps its blanks, in pages and stream alike)
-    bool date timestamp timestamptz   the same
-
-The key is what identifies a row in the stream: the primary key under REPLICA IDENTITY DEFAULT or
-FULL, the index's columns under USING INDEX.
+Its columns' types are those of `ops.common.schema`, which has a place for every type but numerics
+of more than 38 digits. The key is what identifies a row in the stream: the primary key under
+REPLICA IDENTITY DEFAULT or FULL, the index's columns under USING INDEX.
 """
 
 import difflib
@@ -24,10 +18,13 @@ TYPES = {
     21: "int2",
     23: "int4",
     20: "int8",
+    700: "float4",
+    701: "float8",
     25: "text",
     1043: "text",
     1042: "text",
     16: "bool",
+    17: "bytea",
     1082: "date",
     1114: "timestamp",
     1184: "timestamptz",
@@ -43,6 +40,9 @@ class ColumnDescription:
     """In our words, as `ops.common.schema.DataType.parse` reads them."""
     nullable: bool
     attnum: int
+    type_oid: int
+    modifier: int
+    """Of the column itself, so a domain's own: what the stream says of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,16 +91,24 @@ def describe(
     )
 
 
-def type_name(type_oid: int, modifier: int) -> str | None:
-    """Return our word for a type of Postgres, None if there is none."""
-    if type_oid != NUMERIC:
-        return TYPES.get(type_oid)
+def type_name(row: dict[str, Any]) -> str | None:
+    """Return our word for the type of a column, None for a numeric too wide for ours."""
+    oid, modifier, name = row["base_oid"], row["base_modifier"], row["type_name"]
+    if oid == NUMERIC:
+        return numeric_name(modifier)
+    if oid in TYPES:
+        return TYPES[oid]
+    return f"text({name})" if row["sends_text"] else f"other({name})"
+
+
+def numeric_name(modifier: int) -> str | None:
     if modifier < 0:
         return "numeric(38,18)"
     precision = (modifier - 4) >> 16 & 0xFFFF
     scale = ((modifier - 4 & 0x7FF) ^ 1024) - 1024
-    fits = precision <= 38 and 0 <= scale <= precision
-    return f"numeric({precision},{scale})" if fits else None
+    # Zeros before the point, or right after it, that Postgres does not count as digits.
+    precision, scale = max(precision, scale, precision - scale), max(scale, 0)
+    return f"numeric({precision},{scale})" if precision <= 38 else None
 
 
 def quoted(*names: str) -> str:
@@ -177,14 +185,16 @@ def _column(session: Session, name: str, row: dict[str, Any]) -> ColumnDescripti
         raise SourceRefused(
             f"column {row['name']} of {name} cannot be read; run: GRANT SELECT ON {name} TO {user}"
         )
-    ours = type_name(row["type_oid"], row["modifier"])
+    ours = type_name(row)
     if ours is None:
         raise SourceRefused(
-            f"column {row['name']} of {name} has type {row['type']}, which is not supported yet "
-            "(int2, int4, int8, numeric up to 38 digits, text, varchar, char, bool, date, "
-            "timestamp, timestamptz are); list the other columns by name"
+            f"column {row['name']} of {name} has type {row['type']}, which has no place in 38 "
+            "digits; leave it out by listing the other columns, or keep the numeric columns of "
+            "this table as text with numeric.as = 'text'"
         )
-    return ColumnDescription(row["name"], ours, row["nullable"], row["attnum"])
+    return ColumnDescription(
+        row["name"], ours, row["nullable"], row["attnum"], row["type_oid"], row["modifier"]
+    )
 
 
 def _not_found(session: Session, schema: str, table: str) -> str:

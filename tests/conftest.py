@@ -1,4 +1,8 @@
-"""Servers the tests share: one Postgres, one Spark Connect server, both ended with the session."""
+"""Servers the tests share: one Spark Connect server, a Postgres for each process of the tests.
+
+A Postgres of their own, since a transaction that one test holds open is waited for by whoever
+prepares a source on the same server.
+"""
 
 import os
 import signal
@@ -15,6 +19,7 @@ from psycopg import sql
 
 from resources.embedded.postgres import EmbeddedPostgres, RunningPostgres
 from resources.settings import SecretStr, Settings, load_settings
+from tests.support.shared_spark import shared_spark
 
 # Imported where used: the fast tier must not pay for PySpark.
 if TYPE_CHECKING:
@@ -41,11 +46,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark by folder, so that the fast tier is what is left."""
+    """Mark by folder, so that the fast tier is what is left; what takes longest begins first."""
     for item in items:
         for folder, mark in (("spark", "spark"), ("system", "system")):
             if Path(item.path).parent.name == folder:
                 item.add_marker(mark)
+    order = ("system", "orchestration", "spark")
+    items.sort(key=lambda i: [Path(i.path).parent.name == folder for folder in order], reverse=True)
 
 
 @pytest.fixture(scope="session")
@@ -101,12 +108,13 @@ def _drop_slots(connection: psycopg.Connection, database: str) -> None:
 
 
 @pytest.fixture(scope="session")
-def spark_remote(session_settings: Settings) -> Iterator[str]:
-    """The `sc://` URL, token included, of the one Spark server of this session."""
-    from resources.embedded.connect_server import connect_server
-
-    with connect_server(session_settings) as server:
-        yield server.remote.reveal()
+def spark_remote(
+    session_settings: Settings, tmp_path_factory: pytest.TempPathFactory, worker_id: str
+) -> Iterator[str]:
+    """The `sc://` URL, token included, of the one Spark server that all processes share."""
+    mine = tmp_path_factory.getbasetemp()
+    with shared_spark(mine if worker_id == "master" else mine.parent, session_settings) as remote:
+        yield remote
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ Pure.
 
 import os
 import signal
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -76,9 +77,13 @@ def kill_at(armed: str, note: Path) -> Callable[[str], None]:
     if armed not in FAILPOINTS:
         raise ValueError(f"no failpoint is called {armed!r}")
 
+    # Several threads may pass the same step at once: only one of them writes the note.
+    turn = threading.Lock()
+
     def failpoint(name: str) -> None:
         assert name in FAILPOINTS, name
         if name == armed:
+            turn.acquire()
             note.write_text(name)
             os.kill(os.getpid(), signal.SIGKILL)
 

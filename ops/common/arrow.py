@@ -24,10 +24,16 @@ def arrow_type(data_type: DataType) -> pa.DataType:
             return pa.int64()
         case Kind.NUMERIC:
             return pa.decimal128(data_type.precision, data_type.scale)
-        case Kind.TEXT:
+        case Kind.FLOAT4:
+            return pa.float32()
+        case Kind.FLOAT8:
+            return pa.float64()
+        case Kind.TEXT | Kind.OTHER:
             return pa.string()
         case Kind.BOOL:
             return pa.bool_()
+        case Kind.BYTEA:
+            return pa.binary()
         case Kind.DATE:
             return pa.date32()
         case Kind.TIMESTAMP:

@@ -31,9 +31,17 @@ def vnode_column(columns: tuple[Column, ...], count: int, *, path: str = "") -> 
 
 
 def same_key(left: str, right: str, columns: tuple[Column, ...]) -> SparkColumn:
-    """Return the condition under which two key structs are the same key; NULL equals NULL."""
-    parts = [field(left, c.name).eqNullSafe(field(right, c.name)) for c in columns]
-    return reduce(SparkColumn.__and__, parts)
+    """Return the condition under which two keys are the same; NULL equals NULL.
+
+    Each is a struct column, or the columns themselves if its path is empty. Where there is no NULL
+    the condition does not speak of it: Spark then hashes a single integer as what it is.
+    """
+
+    def same(c: Column) -> SparkColumn:
+        one, other = field(left, c.name), field(right, c.name)
+        return one.eqNullSafe(other) if c.nullable else one == other
+
+    return reduce(SparkColumn.__and__, map(same, columns))
 
 
 def key_struct(columns: tuple[Column, ...], *, path: str = "") -> SparkColumn:
@@ -58,8 +66,14 @@ def _part(value: SparkColumn, column: Column) -> SparkColumn:
 
 def _text(value: SparkColumn, column: Column) -> SparkColumn:
     match column.type.kind:
-        case Kind.INT2 | Kind.INT4 | Kind.INT8 | Kind.BOOL | Kind.TEXT | Kind.NUMERIC:
+        case Kind.INT2 | Kind.INT4 | Kind.INT8 | Kind.BOOL | Kind.NUMERIC:
             return value.cast("string")
+        case Kind.TEXT | Kind.OTHER:
+            return value
+        case Kind.FLOAT4 | Kind.FLOAT8:
+            return F.when(value.isNotNull(), F.hash(value.cast("double"))).cast("string")
+        case Kind.BYTEA:
+            return F.hex(value)
         case Kind.DATE:
             return F.unix_date(value).cast("string")
         case Kind.TIMESTAMP | Kind.TIMESTAMPTZ:

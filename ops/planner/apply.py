@@ -5,7 +5,7 @@ Creating is done here; a changed or dropped definition is refused for now, with 
 Pure.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,8 @@ class Described:
     oid: int
     identity: str
     unselected: tuple[str, ...]
+    types: Mapping[str, tuple[int, int]]
+    """Each column's type at the source: its oid and modifier."""
 
 
 Describe = Callable[[TablePlan], Described]
@@ -131,7 +133,12 @@ def _bound_table(plan: TablePlan, describe: Describe) -> tuple[Schema, dict[str,
             f"table {plan.name}: its key ({key}) is not one integer column, which is all that can "
             "be backfilled so far"
         )
-    origin = {"oid": found.oid, "identity": found.identity, "unselected": [*found.unselected]}
+    origin = {
+        "oid": found.oid,
+        "identity": found.identity,
+        "unselected": [*found.unselected],
+        "types": found.types,
+    }
     return schema, origin
 
 

@@ -137,7 +137,9 @@ def _sum_type(argument: DataType) -> DataType | None:
             return WIDE_INTEGER
         case Kind.NUMERIC:
             return DataType(Kind.NUMERIC, 38, argument.scale)
-        case Kind.TEXT | Kind.BOOL | Kind.DATE | Kind.TIMESTAMP | Kind.TIMESTAMPTZ:
+        case Kind.FLOAT4 | Kind.FLOAT8 | Kind.TEXT | Kind.BOOL | Kind.BYTEA | Kind.OTHER:
+            return None
+        case Kind.DATE | Kind.TIMESTAMP | Kind.TIMESTAMPTZ:
             return None
         case _:
             assert_never(argument.kind)

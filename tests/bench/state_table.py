@@ -52,7 +52,7 @@ MAX_LOG_FILES = 16
 FOLD_EVERY = 60
 SCHEMA = Schema(
     (
-        Column("id", INT8),
+        Column("id", INT8, nullable=False),
         Column("region", INT8),
         Column("amount", DataType(Kind.NUMERIC, 12, 2)),
         Column("note", TEXT),

@@ -74,7 +74,12 @@ class Place:
     def binding(self, table: str) -> Binding:
         found = self.source.describe_table("public", table)
         columns = [Column(c.name, DataType.parse(c.type), c.nullable) for c in found.columns]
-        return Binding(Schema(tuple(columns), found.key), found.oid, found.identity)
+        return Binding(
+            Schema(tuple(columns), found.key),
+            found.oid,
+            found.identity,
+            types={c.name: (c.type_oid, c.modifier) for c in found.columns},
+        )
 
     def prepare(self, *tables: str) -> int:
         self.source.ensure_publication(PUBLICATION, [("public", table) for table in tables])
@@ -110,9 +115,8 @@ class Place:
 
     def page(self, table: str) -> pa.Table:
         columns = [(c.name, str(c.type)) for c in self.binding(table).schema.columns]
-        names = [name for name, _ in columns]
         query = page_query(
-            "public", table, names, "id", lower_inclusive=None, upper_exclusive=None, limit=1000
+            "public", table, columns, "id", lower_inclusive=None, upper_exclusive=None, limit=1000
         )
         return read_page(page_dsn(self.source), query, columns)
 

@@ -28,7 +28,13 @@ def test_pages_walk_a_range_in_key_order(place: Place) -> None:
 
     def page(low: int | None, high: int | None, limit: int) -> list[int]:
         query = page_query(
-            "public", "t", ["id"], "id", lower_inclusive=low, upper_exclusive=high, limit=limit
+            "public",
+            "t",
+            [("id", "int4")],
+            "id",
+            lower_inclusive=low,
+            upper_exclusive=high,
+            limit=limit,
         )
         found = read_page(page_dsn(place.source), query, [("id", "int4")])
         keys: list[int] = found.column("id").to_pylist()
@@ -49,7 +55,9 @@ def test_names_are_quoted(place: Place) -> None:
     )
     reader = place.reader(place.prepare(name))
     place.run(f"INSERT INTO {quoted} VALUES (8)")
-    query = page_query("public", name, [name], name, lower_inclusive=1, upper_exclusive=8, limit=10)
+    query = page_query(
+        "public", name, [(name, "int4")], name, lower_inclusive=1, upper_exclusive=8, limit=10
+    )
     found = read_page(page_dsn(place.source), query, [(name, "int4")])
     assert found.to_pylist() == [{name: 7}]
     assert len(place.rows(reader, Decoder(place.bound(name)))) == 1
@@ -58,10 +66,10 @@ def test_names_are_quoted(place: Place) -> None:
 
 def test_a_page_of_a_changed_table_is_refused(place: Place) -> None:
     place.run("CREATE TABLE t (id int4 PRIMARY KEY, s int4)", "INSERT INTO t VALUES (1, 1)")
-    query = page_query(
-        "public", "t", ["id", "s"], "id", lower_inclusive=None, upper_exclusive=None, limit=1
-    )
     columns = [("id", "int4"), ("s", "int4")]
+    query = page_query(
+        "public", "t", columns, "id", lower_inclusive=None, upper_exclusive=None, limit=1
+    )
     place.run("ALTER TABLE t ALTER s TYPE int8")
     with pytest.raises(SourceRefused, match="column s was int4 and arrives as int64"):
         read_page(page_dsn(place.source), query, columns)
@@ -216,14 +224,12 @@ def test_a_table_is_described(place: Place) -> None:
         ("CREATE UNLOGGED TABLE t (id int4 PRIMARY KEY)", "SET LOGGED"),
         ("CREATE TABLE t (id int4 PRIMARY KEY) PARTITION BY RANGE (id)", "is partitioned"),
         ("CREATE VIEW t AS SELECT 1 AS id", "is a view"),
-        ("CREATE TABLE t (id int4 PRIMARY KEY, j jsonb)", "column j .* type jsonb"),
         ("CREATE TABLE t (id int4 PRIMARY KEY, n numeric(39,0))", r"type numeric\(39,0\)"),
-        ("CREATE TABLE t (id int4 PRIMARY KEY, n numeric(5,-2))", r"type numeric\(5,-2\)"),
+        ("CREATE TABLE t (id int4 PRIMARY KEY, n numeric(30,-9))", r"numeric.as = 'text'"),
         (
             "CREATE TABLE t (id int4 PRIMARY KEY, g int4 GENERATED ALWAYS AS (id + 1) STORED)",
             "column g .* is generated",
         ),
-        ("CREATE DOMAIN d AS int4; CREATE TABLE t (id int4 PRIMARY KEY, x d)", "type d,"),
     ],
 )
 def test_tables_that_cannot_be_kept_are_refused(place: Place, ddl: str, why: str) -> None:

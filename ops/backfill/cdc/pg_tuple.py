@@ -15,10 +15,12 @@ look-up. For (id int8, region text, paid bool NOT NULL) it reads, in essence:
     …
     return (v0, v1, v2), p + 6
 
-Whatever it does not expect (NULL where none should be, text, unchanged TOAST, a value that may
-have to be refused, a tuple too short) it leaves, by some ValueError, struct.error or IndexError,
-to the slow reader, which handles every case and names the column. So a row of the fast reader
-never holds UNCHANGED.
+A stream of text is read likewise, value by value.
+
+Whatever it does not expect (NULL where none should be, the form that is not the stream's, unchanged
+TOAST, a value that may have to be refused, a tuple too short) it leaves, by some ValueError,
+struct.error or IndexError, to the slow reader, which handles every case and names the column. So a
+row of the fast reader never holds UNCHANGED.
 
 Pure.
 """
@@ -35,13 +37,15 @@ from ops.backfill.cdc.pg_values import (
     EPOCH_MICROS,
     MICROS_MAX,
     MICROS_MIN,
+    NAN,
     ValueRefused,
     binary_decoder,
-    numeric_decoder,
+    days,
+    micros,
     text_decoder,
 )
 from ops.common.change import Row
-from ops.common.schema import Column, DataType, Kind
+from ops.common.schema import FLOATS, INTEGERS, STRINGS, Column, DataType, Kind
 
 ReadTuple = Callable[[bytes, int], tuple[Row, int]]
 """(message, where the Int16 count stands) -> (row, where the tuple ends)"""
@@ -52,6 +56,8 @@ _WIDTHS = {
     Kind.INT2: (2, "h"),
     Kind.INT4: (4, "i"),
     Kind.INT8: (8, "q"),
+    Kind.FLOAT4: (4, "f"),
+    Kind.FLOAT8: (8, "d"),
     Kind.BOOL: (1, "?"),
     Kind.DATE: (4, "i"),
     Kind.TIMESTAMP: (8, "q"),
@@ -115,12 +121,20 @@ def slow_reader(columns: Sequence[SourceColumn], order: Sequence[int]) -> ReadTu
     return read
 
 
-def fast_reader(columns: Sequence[SourceColumn], order: Sequence[int]) -> ReadTuple:
-    """Return the reader written for these columns; where it returns, `slow_reader` agrees."""
-    names: dict[str, Any] = {"Unusual": Unusual}
+def fast_reader(
+    columns: Sequence[SourceColumn], order: Sequence[int], *, binary: bool = True
+) -> ReadTuple:
+    """Return the reader written for these columns; where it returns, `slow_reader` agrees.
+
+    `binary` says which form of a value is the usual one.
+    """
+    names: dict[str, Any] = {"Unusual": Unusual, "NAN": NAN, "days": days, "micros": micros}
     writer = _Writer(names)
     for index, column in enumerate(columns):
-        writer.column(index, column.bound)
+        if binary:
+            writer.column(index, column.bound)
+        else:
+            writer.text_column(index, column.bound)
     writer.flush()
     row = "".join(f"v{i}, " for i in order)
     source = "\n    ".join(
@@ -158,6 +172,13 @@ class _Writer:
         else:
             self._fixed(index, bound.type.kind)
 
+    def text_column(self, index: int, bound: Column | None) -> None:
+        if bound is None:
+            self._skip(index)
+            return
+        self._one_value(index, TEXT, self._from_text(bound.type))
+        self._null_or_unusual(index)
+
     def flush(self) -> None:
         """Write out the run of columns gathered so far as one unpack and one check."""
         if not self._format:
@@ -175,32 +196,23 @@ class _Writer:
         self._format += "5s" + code
         self._targets += [f"h{index}", f"v{index}"]
         self._checks.append(f"h{index} != {_header(width)!r}")
-        refuse, shift = _range(index, kind)
-        if refuse:
-            self._checks.append(refuse)
-            self._after.append(shift)
+        self._after += _finish(index, kind)
 
     def _nullable_fixed(self, index: int, kind: Kind) -> None:
         self.flush()
         width, code = _WIDTHS[kind]
         unpack = self._name("u", Struct(">" + code).unpack_from)
-        refuse, shift = _range(index, kind)
         self.lines.append(f"if m[p:p + 5] == {_header(width)!r}:")
         self.lines.append(f"    v{index}, = {unpack}(m, p + 5)")
         self.lines.append(f"    p += {width + 5}")
-        if refuse:
-            self.lines.append(f"    if {refuse}: raise Unusual")
-            self.lines.append(f"    {shift}")
+        self.lines += [f"    {line}" for line in _finish(index, kind)]
         self._null_or_unusual(index)
 
     def _variable(self, index: int, bound: Column) -> None:
         value = self._value(bound.type)
         if bound.nullable:
             self.flush()
-            self.lines.append(f"if m[p] == {BINARY}:")
-            self.lines.append(f"    e = p + 5 + {self._name('length', _LENGTH)}(m, p + 1)[0]")
-            self.lines.append(f"    v{index} = {value.format(part='m[p + 5:e]')}")
-            self.lines.append("    p = e")
+            self._one_value(index, BINARY, value)
             self._null_or_unusual(index)
             return
         self._format += "BI"
@@ -210,6 +222,12 @@ class _Writer:
         self.lines.append(f"e = p + n{index}")
         self.lines.append(f"v{index} = {value.format(part='m[p:e]')}")
         self.lines.append("p = e")
+
+    def _one_value(self, index: int, kind: int, value: str) -> None:
+        self.lines.append(f"if m[p] == {kind}:")
+        self.lines.append(f"    e = p + 5 + {self._name('length', _LENGTH)}(m, p + 1)[0]")
+        self.lines.append(f"    v{index} = {value.format(part='m[p + 5:e]')}")
+        self.lines.append("    p = e")
 
     def _skip(self, index: int) -> None:
         self.flush()
@@ -227,8 +245,16 @@ class _Writer:
     def _value(self, data_type: DataType) -> str:
         if data_type.kind is Kind.TEXT:
             return "{part}.decode()"
-        decode = numeric_decoder(data_type.precision, data_type.scale)
-        return self._name("numeric", decode) + "({part})"
+        if data_type.kind is Kind.BYTEA:
+            return "{part}"
+        return self._name("decode", binary_decoder(data_type)) + "({part})"
+
+    def _from_text(self, data_type: DataType) -> str:
+        if data_type.kind in STRINGS:
+            return "{part}.decode()"
+        if data_type.kind in INTEGERS:
+            return "int({part})"
+        return self._name("decode", text_decoder(data_type)) + "({part})"
 
     def _name(self, stem: str, value: Any) -> str:
         name = f"{stem}_{len(self._names)}"
@@ -240,12 +266,15 @@ def _header(width: int) -> bytes:
     return bytes([BINARY]) + width.to_bytes(4, "big")
 
 
-def _range(index: int, kind: Kind) -> tuple[str, str]:
-    """Return the condition under which the value is refused, and the shift to 1970."""
+def _finish(index: int, kind: Kind) -> list[str]:
+    """Return what is still to be done to a value once it is unpacked."""
+    v = f"v{index}"
+    if kind in FLOATS:
+        return [f"if {v} != {v}: {v} = NAN"]
     if kind is Kind.DATE:
-        low, high, shift = DATE_MIN, DATE_MAX, EPOCH_DAYS
+        low, high, shift, far = DATE_MIN, DATE_MAX, EPOCH_DAYS, "days"
     elif kind in (Kind.TIMESTAMP, Kind.TIMESTAMPTZ):
-        low, high, shift = MICROS_MIN, MICROS_MAX, EPOCH_MICROS
+        low, high, shift, far = MICROS_MIN, MICROS_MAX, EPOCH_MICROS, "micros"
     else:
-        return "", ""
-    return f"not {low} <= v{index} <= {high}", f"v{index} += {shift}"
+        return []
+    return [f"{v} = {v} + {shift} if {low} <= {v} <= {high} else {far}({v})"]

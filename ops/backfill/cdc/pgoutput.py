@@ -9,9 +9,10 @@
     M  Message    pg_logical_emit_message         -> LogicalMessage
     Y O           a type, an origin               -> nothing
 
-The slot must be read with `binary 'true'`, `messages 'true'` and DateStyle ISO. A table that is
-not bound costs one look-up per row. After RelationChanged or Poisoned a table's rows are skipped
-until it is bound again; the other tables go on. Values are described in `pg_values`.
+The slot must be read with `messages 'true'`, in binary or as text, under the settings of our
+sessions. A table that is not bound costs one look-up per row. After RelationChanged or Poisoned a
+table's rows are skipped until it is bound again; the other tables go on. Values are described in
+`pg_values`.
 
     before                        identity DEFAULT or INDEX     identity FULL
     update, key not changed       None                          the whole row
@@ -31,7 +32,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from ops.backfill.cdc.pg_tuple import UNCHANGED, ReadTuple, SourceColumn, fast_reader, slow_reader
-from ops.backfill.cdc.pg_values import EPOCH_MICROS, ValueRefused, type_of
+from ops.backfill.cdc.pg_values import EPOCH_MICROS, SourceType, ValueRefused, keeps_values, type_of
 from ops.common.change import Change, Delete, Insert, Update
 from ops.common.errors import ConsistencyError
 from ops.common.schema import Schema
@@ -118,6 +119,8 @@ class Binding:
     oid: int | None = None
     identity: str | None = None
     unselected: frozenset[str] = frozenset()
+    types: Mapping[str, SourceType] | None = None
+    """What the columns' types are at the source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +156,11 @@ _ROWS = frozenset(b"IUD")
 class Decoder:
     """Turns messages of one slot, in order, into events; remembers the relations it was told of."""
 
-    def __init__(self, relations: Mapping[TableName, Schema | Binding]) -> None:
+    def __init__(
+        self, relations: Mapping[TableName, Schema | Binding], *, binary: bool = True
+    ) -> None:
+        """`binary` says how the slot is read; the other form is understood too, but slower."""
+        self._binary = binary
         self._bindings: dict[TableName, Binding] = {}
         self._relations: dict[int, _Relation] = {}
         self._readers: dict[int, _Reader] = {}
@@ -223,19 +230,11 @@ class Decoder:
         raise MalformedMessage(f"no message of protocol version 1 starts with {message[:1]!r}")
 
     def _relation(self, relation: _Relation) -> RelationChanged | None:
-        previous = self._relations.get(relation.oid)
         # A name belongs to the table that had it last.
         for oid in [o for o, known in self._relations.items() if known.table == relation.table]:
             del self._relations[oid]
         self._relations[relation.oid] = relation
-        changed = self._fit(relation)
-        reader = self._readers.get(relation.oid)
-        if changed is not None or previous is None or reader is None:
-            return changed
-        retyped = _retyped(previous, relation, reader.names)
-        if retyped is not None:
-            return self._changed(relation.table, f"column {retyped} has another type now")
-        return None
+        return self._fit(relation)
 
     def _fit(self, relation: _Relation) -> RelationChanged | None:
         """Make the reader of a bound table, or say why it can no longer be read."""
@@ -248,10 +247,14 @@ class Decoder:
         why = _misfit(relation, bound)
         if why is not None:
             return self._changed(relation.table, why)
-        if bound.oid is None or bound.identity is None:
-            # From here on this is the table that was bound; another oid or identity is a change.
+        if bound.oid is None or bound.identity is None or bound.types is None:
+            # From here on this is the table that was bound; anything else is a change.
             self._bindings[relation.table] = Binding(
-                bound.schema, relation.oid, relation.identity, bound.unselected
+                bound.schema,
+                relation.oid,
+                relation.identity,
+                bound.unselected,
+                {name: (oid, modifier) for _, name, oid, modifier in relation.columns},
             )
         by_name = {column.name: column for column in bound.schema.columns}
         columns = [SourceColumn(name, by_name.get(name)) for _, name, _, _ in relation.columns]
@@ -259,7 +262,7 @@ class Decoder:
         order = [sent.index(name) for name in bound.schema.names]
         self._readers[relation.oid] = _Reader(
             relation.table,
-            fast_reader(columns, order),
+            fast_reader(columns, order, binary=self._binary),
             slow_reader(columns, order),
             bound.schema.names,
         )
@@ -309,28 +312,24 @@ def _with_holes(found: RowChange, names: tuple[str, ...]) -> RowChange:
     return found._replace(change=Update(change.before, after))
 
 
-def _retyped(previous: _Relation, relation: _Relation, names: tuple[str, ...]) -> str | None:
-    """Return a column that changed within what we call one type, as varchar to char."""
-    before = {name: oid for _, name, oid, _ in previous.columns}
-    for _, name, oid, _ in relation.columns:
-        if name in names and before.get(name, oid) != oid:
-            return name
-    return None
-
-
 def _misfit(relation: _Relation, bound: Binding) -> str | None:
     """Return why rows of this relation are not rows of the bound table, None if they are."""
     if bound.oid is not None and bound.oid != relation.oid:
         return f"it was dropped and made again (oid {bound.oid}, now {relation.oid})"
     if bound.identity is not None and bound.identity != relation.identity:
         return f"its replica identity changed from {bound.identity!r} to {relation.identity!r}"
-    sent = {name: type_of(oid, modifier) for _, name, oid, modifier in relation.columns}
+    sent = {name: (oid, modifier) for _, name, oid, modifier in relation.columns}
     for column in bound.schema.columns:
         if column.name not in sent:
             return f"column {column.name} is gone or renamed"
-        if sent[column.name] != column.type:
-            now = sent[column.name] or "of a type that is not supported"
-            return f"column {column.name} was {column.type} and is now {now}"
+        found = sent[column.name]
+        is_now = type_of(*found)
+        bound_to = None if bound.types is None else bound.types[column.name]
+        if is_now == column.type if bound_to is None else keeps_values(bound_to, found):
+            continue
+        if is_now is None or is_now == column.type:
+            return f"column {column.name} has another type now"
+        return f"column {column.name} was {column.type.shown} and is now {is_now}"
     added = [n for n in sent if n not in bound.schema.names and n not in bound.unselected]
     if added:
         return f"column {', '.join(added)} was added"

@@ -15,6 +15,7 @@ import threading
 import uuid
 from collections.abc import Callable, Mapping
 
+from ops.backfill.cdc.pg_values import reads_binary
 from ops.backfill.cdc.pgoutput import Binding, Decoder, TableName
 from ops.backfill.cdc.ports import ChangeStream
 from ops.backfill.cdc.transaction_buffer import Batch, TransactionBuffer
@@ -63,7 +64,8 @@ class SourceExecutor:
         self._pipeline, self._source = pipeline, source
         self._stream, self._emit = stream, emit_message
         self._tables = {name: relation for name, (relation, _) in tables.items()}
-        self._decoder = Decoder({name: binding for name, (_, binding) in tables.items()})
+        bound = {name: binding for name, (_, binding) in tables.items()}
+        self._decoder = Decoder(bound, binary=reads_binary(b.schema for b in bound.values()))
         self._buffer = TransactionBuffer(pipeline, committed_lsn)
         self._lake, self._clock, self._failpoint = lake, clock, failpoint
         self._forward = forward

@@ -14,14 +14,14 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
-from ops.common.schema import INTEGERS, DataType, Kind
+from ops.common.schema import INTEGERS, STRINGS, DataType, Kind
 
 KeyRange = tuple[Any, Any]
 """Both ends are inside."""
 KeyRanges = tuple[KeyRange, ...]
 
 LIMIT = 16
-ORDERED = INTEGERS | {Kind.DATE, Kind.TEXT}
+ORDERED = INTEGERS | STRINGS | {Kind.DATE}
 
 
 def ranges_of(values: Iterable[Any], data_type: DataType) -> KeyRanges | None:
@@ -31,7 +31,7 @@ def ranges_of(values: Iterable[Any], data_type: DataType) -> KeyRanges | None:
     distinct = set(values)
     if not distinct or not all(_fits(value, data_type) for value in distinct):
         return None
-    return _few([(value, value) for value in sorted(distinct, key=_order)])
+    return _few([(value, value) for value in sorted(distinct, key=order_of)])
 
 
 def joined(many: Iterable[KeyRanges | None]) -> KeyRanges | None:
@@ -43,12 +43,12 @@ def joined(many: Iterable[KeyRanges | None]) -> KeyRanges | None:
         ends.extend(ranges)
     if not ends:
         return None
-    ends.sort(key=lambda r: (_order(r[0]), _order(r[1])))
+    ends.sort(key=lambda r: (order_of(r[0]), order_of(r[1])))
     apart = ends[:1]
     for low, high in ends[1:]:
         last = apart[-1]
-        if _order(low) <= _order(last[1]):
-            apart[-1] = (last[0], max(last[1], high, key=_order))
+        if order_of(low) <= order_of(last[1]):
+            apart[-1] = (last[0], max(last[1], high, key=order_of))
         else:
             apart.append((low, high))
     return _few(apart)
@@ -56,7 +56,9 @@ def joined(many: Iterable[KeyRanges | None]) -> KeyRanges | None:
 
 def overlap(one: KeyRanges, other: KeyRanges) -> bool:
     return any(
-        _order(a[0]) <= _order(b[1]) and _order(b[0]) <= _order(a[1]) for a in one for b in other
+        order_of(a[0]) <= order_of(b[1]) and order_of(b[0]) <= order_of(a[1])
+        for a in one
+        for b in other
     )
 
 
@@ -81,10 +83,10 @@ def _few(apart: Sequence[KeyRange]) -> KeyRanges:
 
 
 def _fits(value: Any, data_type: DataType) -> bool:
-    wanted = str if data_type.kind is Kind.TEXT else int
+    wanted = str if data_type.kind in STRINGS else int
     return isinstance(value, wanted)
 
 
-def _order(value: Any) -> Any:
-    """Spark compares text by its bytes."""
+def order_of(value: Any) -> Any:
+    """Return what values of a type in ORDERED are compared by: Spark compares text by its bytes."""
     return value.encode() if isinstance(value, str) else value

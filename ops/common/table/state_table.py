@@ -13,15 +13,24 @@ Spark.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ops.common.columns import field, key_struct, same_key, vnode_column, within
 from ops.common.ports import Lake, VersionFile
-from ops.common.schema import Schema, quote, spark_type
+from ops.common.schema import Schema, quote, spark_type, struct_ddl
 from ops.common.table.key_range import KeyRanges, joined, overlap
 from ops.common.table.log import DELETE, UPSERT, log_ddl
+from ops.common.table.point_lookup import KEY_KINDS
 from ops.common.table.relation import Contents, DataFile, Relation, StagedFile
+from ops.common.table.small_changes import (
+    HELD_BYTES,
+    REACH_BYTES,
+    REACH_ROWS,
+    newest_of,
+    small_changes,
+)
 
 BROADCAST_ROWS = 1_000_000
 """A log of up to this many rows goes to wherever the base's rows are, not the other way round."""
@@ -42,8 +51,13 @@ class StateTable:
         rows = self._base_rows(contents)
         if not contents.logs:
             return rows.select(*self._columns())
+        if self._is_held(contents.logs):
+            named, upserts = self._newest_here(contents.logs)
+            return self._overlay(rows, named, upserts, small=True)
+        newest = self.newest(contents)
+        upserts = newest.where(F.col("op") != DELETE).select("new.*")
         small = sum(f.rows for f in contents.logs) <= BROADCAST_ROWS
-        return self._overlay(rows, self.newest(contents), small=small)
+        return self._overlay(rows, newest.select("key"), upserts, small=small)
 
     def lookup(
         self, contents: Contents, keys: DataFrame, *, ranges: KeyRanges | None = None
@@ -77,12 +91,14 @@ class StateTable:
 
     def changes(self, files: Sequence[DataFile | StagedFile], before: Contents) -> DataFrame:
         """Return (`key`, `old`, `new`) net over `files`; `before` is the relation just before."""
+        blind = [f for f in files if f.unknown_rows]
+        ranges = joined(f.key_ranges for f in blind)
+        if blind and self._is_in_reach(files, before, ranges):
+            return _moved(self._small(files, before, ranges))
         log = self.log(files)
         net = log if len(files) == 1 else self._net(log)
-        blind = [f for f in files if f.unknown_rows]
         if blind:
             missing = net.where(~F.col("known")).select("key")
-            ranges = joined(f.key_ranges for f in blind)
             looked_up = self.lookup(before, missing, ranges=ranges)
             found = looked_up.select(F.col("key").alias("found"), "row")
             net = net.join(
@@ -90,8 +106,7 @@ class StateTable:
                 on=~F.col("known") & same_key("key", "found", self.schema.key_columns),
                 how="left",
             ).withColumn("old", F.when(F.col("known"), F.col("old")).otherwise(F.col("row")))
-        moved = net.select("key", "old", "new")
-        return moved.where(~F.col("old").eqNullSafe(F.col("new")))
+        return _moved(net)
 
     def log(self, files: Sequence[DataFile | StagedFile]) -> DataFrame:
         paths = [self.lake.uri(f.path) for f in files]
@@ -130,16 +145,42 @@ class StateTable:
         A version's files are read as they are: going through Delta would work out the version's
         state in Spark jobs of its own, for each read.
         """
-        if contents.base is not None:
-            base, first = contents.base, self.schema.key[0]
-            files = self.lake.version_files(base.path, base.version, first)
-            paths = [f.path for f in files if _may_hold(f, ranges)]
-        else:
-            paths = [f.path for f in contents.snapshots]
-        ddl = ", ".join(f"{quote(c.name)} {spark_type(c.type)}" for c in self.schema.columns)
+        paths = [path for path, _ in self._below(contents, ranges)]
+        ddl = self._ddl()
         if not paths:
             return self.spark.createDataFrame([], ddl)
         return self.spark.read.schema(ddl).parquet(*(self.lake.uri(path) for path in paths))
+
+    def _below(self, contents: Contents, ranges: KeyRanges | None) -> Sequence[tuple[str, int]]:
+        """Return path and bytes of the base's files, or the pages before there is one."""
+        if contents.base is None:
+            return [(f.path, f.bytes) for f in contents.snapshots]
+        base, first = contents.base, self.schema.key[0]
+        files = self.lake.version_files(base.path, base.version, first)
+        return [(f.path, f.bytes) for f in files if _may_hold(f, ranges)]
+
+    def _is_in_reach(
+        self, files: Sequence[DataFile | StagedFile], before: Contents, ranges: KeyRanges | None
+    ) -> bool:
+        if any(column.type.kind not in KEY_KINDS for column in self.schema.key_columns):
+            return False
+        near = _near(before, ranges)
+        size = sum(size for _, size in self._below(near, ranges)) + sum(f.bytes for f in near.logs)
+        return sum(f.rows for f in files) <= REACH_ROWS and size <= REACH_BYTES
+
+    def _small(
+        self, files: Sequence[DataFile | StagedFile], before: Contents, ranges: KeyRanges | None
+    ) -> DataFrame:
+        near = _near(before, ranges)
+        row, key = struct_ddl(self.schema.columns), struct_ddl(self.schema.key_columns)
+        found = small_changes(
+            self.lake,
+            self.schema,
+            [f.path for f in files],
+            below=[path for path, _ in self._below(near, ranges)],
+            logs=[f.path for f in near.logs],
+        )
+        return self.spark.createDataFrame(found, f"key {key}, old {row}, new {row}")
 
     def _within(self, rows: DataFrame, path: str, ranges: KeyRanges | None) -> DataFrame:
         """Let Parquet skip the row groups outside of `ranges`, taken as one.
@@ -165,22 +206,45 @@ class StateTable:
         merged = log.groupBy("key").agg(first, last)
         return merged.select("key", "first.known", "first.old", "last.new")
 
-    def _overlay(self, rows: DataFrame, newest: DataFrame, *, small: bool) -> DataFrame:
-        key_columns = self.schema.key_columns
-        tagged = rows.select(*self._columns(), key_struct(key_columns).alias("_tg_key"))
-        named = newest.select(F.col("key").alias("_tg_named"))
-        kept = tagged.join(
+    def _overlay(
+        self, rows: DataFrame, named: DataFrame, upserts: DataFrame, *, small: bool
+    ) -> DataFrame:
+        """Return `rows` without the keys that the log has `named`, and the log's `upserts`."""
+        named = named.select(F.col("key").alias("_tg_named"))
+        kept = rows.join(
             F.broadcast(named) if small else named,
-            on=same_key("_tg_key", "_tg_named", key_columns),
+            on=same_key("", "_tg_named", self.schema.key_columns),
             how="left_anti",
         ).select(*self._columns())
-        upserts = newest.where(F.col("op") != DELETE)
-        return kept.unionByName(
-            upserts.select(*(field("new", c.name).alias(c.name) for c in self.schema.columns))
+        return kept.unionByName(upserts.select(*self._columns()))
+
+    def _newest_here(self, logs: Sequence[DataFile]) -> tuple[DataFrame, DataFrame]:
+        newest = newest_of(self.lake, self.schema, [f.path for f in logs])
+        upserts = newest.column("new").combine_chunks().drop_null().flatten()
+        named = self.spark.createDataFrame(
+            newest.select(["key"]), f"key {struct_ddl(self.schema.key_columns)}"
         )
+        return named, self.spark.createDataFrame(
+            pa.table(upserts, names=self.schema.names), self._ddl()
+        )
+
+    def _ddl(self) -> str:
+        return ", ".join(f"{quote(c.name)} {spark_type(c.type)}" for c in self.schema.columns)
+
+    def _is_held(self, logs: Sequence[DataFile]) -> bool:
+        """Tell whether a log may be brought to the driver as a whole."""
+        if any(column.type.kind not in KEY_KINDS for column in self.schema.key_columns):
+            return False
+        rows, size = sum(f.rows for f in logs), sum(f.bytes for f in logs)
+        return rows <= REACH_ROWS and size <= HELD_BYTES
 
     def _columns(self) -> list[str]:
         return [quote(name) for name in self.schema.names]
+
+
+def _moved(net: DataFrame) -> DataFrame:
+    moved = net.select("key", "old", "new")
+    return moved.where(~F.col("old").eqNullSafe(F.col("new")))
 
 
 def _may_hold(file: VersionFile, ranges: KeyRanges | None) -> bool:

@@ -208,7 +208,7 @@ def test_what_is_not_bound_says_nothing(decoder: Decoder) -> None:
     [
         (relation(COLUMNS[:-1]), "column day is gone or renamed"),
         (relation([*COLUMNS[:-1], ("day", 1114, -1)]), "column day was date and is now timestamp"),
-        (relation([*COLUMNS[:-1], ("day", 3802, -1)]), "now of a type that is not supported"),
+        (relation([*COLUMNS[:-1], ("day", 3802, -1)]), "column day has another type"),
         (
             relation([*COLUMNS[:2], ("amount", 1700, AMOUNT + 1), COLUMNS[3]]),
             r"numeric\(12,2\) and is now numeric\(12,3\)",
@@ -270,7 +270,6 @@ def test_a_table_bound_late_is_read_from_its_old_relation_message() -> None:
     [
         (row(1, b"x", NAN), "column amount: NaN"),
         (row(1, b"\xff"), "column note: .*decode"),
-        (cells(int8(1), b"x", HALF, struct.pack(">i", 2**31 - 1)), "column day: an infinite date"),
     ],
 )
 def test_poison_stops_one_table_and_the_stream_goes_on(

@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 from ops.common.schema import Column, DataType, Kind, Schema, quote, spark_type, struct_ddl
 
-PLAIN = [DataType(kind) for kind in Kind if kind is not Kind.NUMERIC]
+PLAIN = [DataType(kind) for kind in Kind if kind not in (Kind.NUMERIC, Kind.OTHER)]
+NAMES = ["jsonb", "int4[]", "public.mood", '"a(b".c[]', '"x""y".")"']
+NAMED = [DataType(kind, name=name) for kind in (Kind.TEXT, Kind.OTHER) for name in NAMES]
 
 
 @st.composite
@@ -17,7 +19,7 @@ def numerics(draw: st.DrawFn) -> DataType:
     return DataType(Kind.NUMERIC, precision, draw(st.integers(0, precision)))
 
 
-TYPES = st.sampled_from(PLAIN) | numerics()
+TYPES = st.sampled_from(PLAIN + NAMED) | numerics()
 
 
 @st.composite
@@ -33,7 +35,20 @@ def test_a_type_is_what_it_says(data_type: DataType) -> None:
     assert DataType.parse(str(data_type)) == data_type
 
 
-@pytest.mark.parametrize("text", ["int16", "numeric(1", "numeric(a,b)", "varchar"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "int16",
+        "numeric",
+        "numeric(1",
+        "numeric(a,b)",
+        "varchar",
+        "other",
+        "other()",
+        "other(a",
+        "date(a)",
+    ],
+)
 def test_what_is_no_type_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
         DataType.parse(text)
