@@ -33,7 +33,7 @@ from ops.planner.apply import (
     apply_pipeline,
     bound_view,
     main_graph,
-    state_name,
+    state_schemas,
 )
 from ops.planner.plan import PipelinePlan, SourcePlan, ViewPlan
 from orchestration.deployment import Deployment
@@ -335,10 +335,11 @@ def _merge_logs(deployment: Deployment, pipeline: str, worker: BarrierWorker) ->
 def view_executor(
     deployment: Deployment, view: ViewPlan, relations: list[Relation]
 ) -> ViewExecutor:
+    bound = bound_view(view, relations)
     return ViewExecutor(
-        bound_view(view, relations),
+        bound,
         output=find_relation(relations, view.name),
-        state=find_relation(relations, state_name(view.name)),
+        states=tuple(find_relation(relations, name) for name in state_schemas(bound)),
         upstream=find_relation(relations, view.upstream),
         spark=deployment.spark(),
         lake=deployment.lake,

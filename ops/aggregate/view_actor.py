@@ -103,7 +103,7 @@ class ViewActor:
             files = self._executor.apply(
                 changed,
                 before=contents(self._store, self._executor.upstream, after),
-                states=contents(self._store, self._executor.state, after),
+                states={r.id: contents(self._store, r, after) for r in self._executor.states},
                 attempt=attempt,
                 after=after,
                 epoch=barrier.epoch.prev,

@@ -7,15 +7,17 @@ Pure.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, assert_never
 
 from ops.common.errors import ConfigError, Unsupported
 from ops.common.ports import Failpoint, Statements, Store, unarmed
 from ops.common.schema import INTEGERS, Schema
 from ops.common.table.relation import Relation, relations_of
-from ops.planner.bind import bind_table, bind_view
+from ops.planner.bind import bind_table
+from ops.planner.bind_view import bind_view
 from ops.planner.diff import Create, Keep, PlanStep, RelationKind, diff_pipeline, render
-from ops.planner.plan import BoundView, PipelinePlan, TablePlan, ViewPlan
+from ops.planner.plan import PipelinePlan, TablePlan, ViewPlan
+from ops.planner.plan_view import AggView, BoundView, ProjectView, state_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +49,6 @@ def relation_graph(pipeline: str, name: str) -> str:
 
 def maintenance_graph(pipeline: str, name: str) -> str:
     return f"{pipeline}/{name}/maintenance"
-
-
-def state_name(view: str) -> str:
-    return f"{view}__state"
 
 
 def plan_steps(store: Statements, plan: PipelinePlan) -> list[PlanStep]:
@@ -123,6 +121,18 @@ def bound_view(plan: ViewPlan, relations: list[Relation]) -> BoundView:
     return bind_view(plan, upstream.schema)
 
 
+def state_schemas(view: BoundView) -> dict[str, Schema]:
+    """Return the names and schemas of a view's state tables, the intermediate one first."""
+    match view:
+        case ProjectView():
+            return {}
+        case AggView():
+            entries = {e.name: e.schema for e in view.entries}
+            return {state_name(view.plan.name): view.state, **entries}
+        case _:
+            assert_never(view)
+
+
 def _bound_table(plan: TablePlan, describe: Describe) -> tuple[Schema, dict[str, Any]]:
     found = describe(plan)
     schema = bind_table(plan, found.schema)
@@ -162,10 +172,8 @@ def _create_view(tx: Statements, plan: ViewPlan) -> None:
     relations = relations_of(tx, plan.pipeline)
     bound = bound_view(plan, relations)
     upstream = next(r.id for r in relations if r.name == plan.upstream)
-    for name, kind, schema in (
-        (plan.name, "view", bound.output),
-        (state_name(plan.name), "state", bound.state),
-    ):
+    states = [(name, "state", schema) for name, schema in state_schemas(bound).items()]
+    for name, kind, schema in ((plan.name, "view", bound.output), *states):
         _create(
             tx,
             plan.pipeline,

@@ -27,8 +27,14 @@ from ops.planner.expr_types import NUMBERS, can_cast, number_type, shown
 Refuse = Callable[[str, exp.Expr, str], Exception]
 Custom = Callable[["Binder", exp.Expr], Expr | None]
 
-_ARITHMETIC = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
-_COMPARISONS = {
+_ARITHMETIC: Mapping[type[exp.Expr], str] = {
+    exp.Add: "+",
+    exp.Sub: "-",
+    exp.Mul: "*",
+    exp.Div: "/",
+    exp.Mod: "%",
+}
+_COMPARISONS: Mapping[type[exp.Expr], str] = {
     exp.EQ: "=",
     exp.NEQ: "<>",
     exp.LT: "<",
@@ -296,7 +302,9 @@ class Binder:
         varchar = tree.this is DType.VARCHAR and not tree.expressions
         if varchar or (tree.this in _TYPES and not tree.expressions):
             return DataType(Kind.TEXT if varchar else _TYPES[tree.this])
-        raise self._refuse(f"the type {tree.sql(dialect='postgres')} is not supported yet", tree, "")
+        raise self._refuse(
+            f"the type {tree.sql(dialect='postgres')} is not supported yet", tree, ""
+        )
 
     def _joined(self, left: Expr, right: Expr) -> Expr:
         kinds = [e.type.kind for e in (left, right) if e.type is not None]
@@ -326,7 +334,9 @@ class Binder:
 
 
 def _shown_op(op: str) -> str:
-    return {"is_distinct": "IS DISTINCT FROM", "is_not_distinct": "IS NOT DISTINCT FROM"}.get(op, op)
+    return {"is_distinct": "IS DISTINCT FROM", "is_not_distinct": "IS NOT DISTINCT FROM"}.get(
+        op, op
+    )
 
 
 def _describe(tree: exp.Expr) -> str:

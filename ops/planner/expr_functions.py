@@ -62,8 +62,9 @@ ALIASES = {
     "ceiling": "ceil",
     "position": "strpos",
 }
-UNITS = ("microseconds", "milliseconds", "second", "minute", "hour", "day", "week", "month")
-UNITS = (*UNITS, "quarter", "year")
+UNITS = tuple(
+    "microseconds milliseconds second minute hour day week month quarter year".split()  # noqa: SIM905
+)
 _DAY_FIELDS = ("year", "isoyear", "quarter", "month", "week", "day", "dow", "isodow", "doy")
 _TIME_FIELDS = ("hour", "minute", "second", "epoch")
 _FLOAT_HINT = "cast the argument to numeric: for an integer, Postgres answers in floating point"
@@ -115,7 +116,9 @@ def arithmetic(op: str, left: Expr, right: Expr) -> Expr:
         raise no_operator(op, left, right)
     if Kind.NUMERIC not in (a.kind, b.kind):
         kind = max(a.kind, b.kind, key=NUMBERS.index)
-        return Apply(op, (coerce(left, DataType(kind)), coerce(right, DataType(kind))), DataType(kind))
+        return Apply(
+            op, (coerce(left, DataType(kind)), coerce(right, DataType(kind))), DataType(kind)
+        )
     left, right = _numeric(left, a), _numeric(right, b)
     return Apply(op, (left, right), _numeric_result(op, type_of(left), type_of(right)))
 

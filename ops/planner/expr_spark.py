@@ -136,7 +136,9 @@ def _apply(call: Apply, args: list[str]) -> str:
         case "negate":
             return _as(f"({_as('0', to)} - {args[0]})", to)
         case "abs":
-            return _as(f"CASE WHEN {args[0]} < 0 THEN {_as('0', to)} - {args[0]} ELSE {args[0]} END", to)
+            return _as(
+                f"CASE WHEN {args[0]} < 0 THEN {_as('0', to)} - {args[0]} ELSE {args[0]} END", to
+            )
         case "round":
             return _as(f"round({args[0]}, {_places(call.args[1])})", to)
         case "coalesce" | "greatest" | "least":

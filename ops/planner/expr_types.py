@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
 
-from ops.common.schema import BOOL, NUMERIC, TEXT, DataType, Kind
+from ops.common.schema import NUMERIC, TEXT, DataType, Kind
 
 DIGITS = 38
 NUMBERS = (Kind.INT2, Kind.INT4, Kind.INT8, Kind.NUMERIC)
@@ -191,5 +191,3 @@ def _read_time(text: str, *, zoned: bool) -> str | None:
         found = found.astimezone(UTC) if zone else found.replace(tzinfo=UTC)
     # A zone written after a timestamp without one is read over, as in Postgres.
     return found.replace(tzinfo=None).isoformat(sep=" ")
-
-

@@ -13,7 +13,28 @@ twice, the division is done with more digits than are kept wherever 38 of them l
 Pure.
 """
 
-LEAST_WEIGHT, GREATEST_WEIGHT = -5, 9
+from decimal import ROUND_HALF_UP, Context, Decimal
+
+_EXACT = Context(prec=400, rounding=ROUND_HALF_UP)
+_KEPT = 18
+
+
+def quotient(a: Decimal, b: Decimal, *, digits: int) -> Decimal:
+    """Return the quotient as Postgres rounds it, cut to the 18 digits that are kept."""
+    if a == 0:
+        return Decimal(0)
+    (weight_a, first_a), (weight_b, first_b) = _first_digit(a), _first_digit(b)
+    guess = weight_a - weight_b - (first_a <= first_b)
+    places = max(16 - 4 * guess, digits, 0)
+    exact = _EXACT.divide(a, b)
+    rounded = exact.quantize(Decimal(1).scaleb(-places), context=_EXACT)
+    return rounded.quantize(Decimal(1).scaleb(-_KEPT), context=_EXACT)
+
+
+def _first_digit(x: Decimal) -> tuple[int, int]:
+    """Return the weight of a number and its first digit to the base 10,000."""
+    weight = x.adjusted() // 4
+    return weight, int(_EXACT.scaleb(abs(x), -4 * weight))
 
 
 def quotient_sql(a: str, b: str, *, scale: int, digits: int) -> str:
@@ -29,7 +50,8 @@ def quotient_sql(a: str, b: str, *, scale: int, digits: int) -> str:
         f"{_weight('x.a', scale)} - {_weight('x.b', scale)} - "
         f"CASE WHEN {_first('x.a', scale)} <= {_first('x.b', scale)} THEN 1 ELSE 0 END)"
     )
-    value = f"x -> CASE WHEN x.minus THEN {_ZERO} - {_rounded(scale, digits)} ELSE {_rounded(scale, digits)} END"
+    rounded = _rounded(scale, digits)
+    value = f"x -> CASE WHEN x.minus THEN {_ZERO} - {rounded} ELSE {rounded} END"
     chain = f"array({pair})"
     for step in (sized, guessed):
         chain = f"transform({chain}, {step})"

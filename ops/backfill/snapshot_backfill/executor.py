@@ -161,7 +161,7 @@ class SnapshotBackfillExecutor:
         counts = table.count_by_vnode(rows)
         files = self.view.apply_snapshot(
             rows,
-            states=contents(self.store, self.view.state, self._committed),
+            states=self._states(),
             attempt=attempt,
             after=self._committed,
             epoch=label,
@@ -194,8 +194,7 @@ class SnapshotBackfillExecutor:
     def _commit_output(self, epoch: Epoch) -> None:
         """The view as of the snapshot epoch, from its finished states."""
         attempt = self._attempt()
-        states = contents(self.store, self.view.state, self._committed)
-        files = self.view.stage_output(states=states, attempt=attempt)
+        files = self.view.stage_output(states=self._states(), attempt=attempt)
 
         def also(tx: Statements) -> None:
             tx.execute(
@@ -240,7 +239,7 @@ class SnapshotBackfillExecutor:
         staged = self.view.apply(
             files,
             before=contents(self.store, upstream, self._committed),
-            states=contents(self.store, self.view.state, self._committed),
+            states=self._states(),
             attempt=attempt,
             after=self._committed,
             epoch=target,
@@ -284,6 +283,9 @@ class SnapshotBackfillExecutor:
             also=also,
         )
         self._committed = epoch
+
+    def _states(self) -> dict[int, Contents]:
+        return {r.id: contents(self.store, r, self._committed) for r in self.view.states}
 
     def _attempt(self) -> Attempt:
         term = self.keeper.term
