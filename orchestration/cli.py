@@ -104,6 +104,17 @@ def _parser() -> argparse.ArgumentParser:
     read.add_argument("--limit", type=int, default=20, help="rows to print (default 20)")
     read.add_argument("--format", choices=["table", "csv", "json"], default="table")
 
+    for name, command, summary in (
+        ("verify", _verify, "is a table its source's table? exit code 1 if they differ"),
+        ("repair", _repair, "write what differs between a table and its source"),
+    ):
+        compare = word(name, command, summary)
+        compare.add_argument("relation")
+        compare.add_argument(
+            "--range", dest="keys", help="keys a..b, both included; a.. and ..b are open"
+        )
+        compare.add_argument("--json", action="store_true", help="for programs")
+
     word("doctor", _doctor, "is everything set up right: Java, disk, sources?")
 
     test = word(
@@ -199,6 +210,18 @@ def _read(arguments: argparse.Namespace, settings: Settings) -> int:
         limit=arguments.limit,
         form=arguments.format,
     )
+
+
+def _verify(arguments: argparse.Namespace, settings: Settings) -> int:
+    from orchestration.comparing import verify
+
+    return verify(settings, arguments.relation, keys=arguments.keys, as_json=arguments.json)
+
+
+def _repair(arguments: argparse.Namespace, settings: Settings) -> int:
+    from orchestration.comparing import repair
+
+    return repair(settings, arguments.relation, keys=arguments.keys, as_json=arguments.json)
 
 
 def _doctor(arguments: argparse.Namespace, settings: Settings) -> int:

@@ -16,6 +16,7 @@ from ops.common.errors import is_transient
 from orchestration import backfilling, running
 from orchestration.deployment import Deployment
 from orchestration.maintenance import maintain_until
+from orchestration.verifying import repair_table
 
 GRANT_SECONDS = 15.0
 RETRY_SECONDS = 1.0
@@ -122,6 +123,10 @@ class LocalRun:
         view = plan.view(relation.name)
 
         def fill() -> None:
+            if relation.state == "Repairing":
+                # Somebody has begun it and has gone.
+                self._repair(relation.name)
+                return
             found = table or view
             assert found is not None
             backfill = backfilling.backfill_table if table else backfilling.backfill_view
@@ -143,6 +148,16 @@ class LocalRun:
         )
         thread.start()
         return thread
+
+    def _repair(self, table: str) -> None:
+        repair_table(
+            self._deployment,
+            self._pipeline,
+            table,
+            owner=self._deployment.owner,
+            tell=self._tell,
+            check=self.check,
+        )
 
     def _maintain(self) -> None:
         maintain_until(
@@ -176,5 +191,5 @@ class LocalRun:
 
 def needs_filling(relation: RelationProgress) -> bool:
     if relation.kind == "table":
-        return relation.state in ("Waiting", "Backfilling")
+        return relation.state in ("Waiting", "Backfilling", "Repairing")
     return relation.state in ("WaitingForUpstream", "ConsumingSnapshot", "ConsumingLogStore")

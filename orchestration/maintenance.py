@@ -10,7 +10,7 @@ from contextlib import ExitStack, suppress
 
 from ops.common.epoch import Epoch
 from ops.common.errors import LeaseHeld, is_transient
-from ops.common.table.collect import Collector
+from ops.common.table.collect import UNLISTED_SECONDS, Collector
 from ops.common.table.fold import Folder, fold_point
 from ops.common.table.relation import listing, relations_of
 from ops.common.table.vacuum import Vacuum
@@ -113,16 +113,15 @@ def fold(deployment: Deployment, pipeline: str, *, owner: str) -> dict[str, Epoc
     return folded
 
 
-def vacuum(deployment: Deployment, pipeline: str) -> int:
+def vacuum(deployment: Deployment, pipeline: str, *, unlisted_s: float = UNLISTED_SECONDS) -> int:
     """Delete what no readable version of a base names; return how many files went."""
     store = deployment.store
     vacuum = Vacuum(store, deployment.lake, deployment.delta, deployment.failpoint)
-    return sum(vacuum.vacuum(relation) for relation in relations_of(store, pipeline))
+    relations = relations_of(store, pipeline)
+    return sum(vacuum.vacuum(relation, grace_s=unlisted_s) for relation in relations)
 
 
-def collect(deployment: Deployment, pipeline: str, *, unlisted_s: float | None = None) -> int:
+def collect(deployment: Deployment, pipeline: str, *, unlisted_s: float = UNLISTED_SECONDS) -> int:
     """Remove orphans; return how many files went."""
     collector = Collector(deployment.store, deployment.lake, deployment.failpoint)
-    if unlisted_s is None:
-        return collector.collect(pipeline)
     return collector.collect(pipeline, unlisted_s=unlisted_s)

@@ -37,6 +37,19 @@ class NotReadable(ConfigError):
         )
 
 
+class LacksChanges(ConfigError):
+    def __init__(self, relation: Relation, epoch: Epoch, after: Epoch, upto: int | None) -> None:
+        way = (
+            f"`tidegate repair {relation.pipeline}` brings them in"
+            if upto is None
+            else f"they are there from epoch {upto} on"
+        )
+        super().__init__(
+            f"{relation.name} lacks changes of its source at epoch {epoch}; {way}, and epoch "
+            f"{after} is the last before the gap"
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Held:
     """`frames` are by the names that were asked for, all as of `epoch`."""
@@ -63,7 +76,7 @@ def held(deployment: Deployment, names: Sequence[str], *, as_of: AsOf = None) ->
         failpoint=deployment.failpoint,
     ) as found:
         for name, relation in relations.items():
-            _require_readable(name, relation, found.epoch)
+            _require_readable(deployment, name, relation, found.epoch)
         spark, lake = deployment.spark(), deployment.lake
         frames = {
             name: StateTable(spark, lake, relation).read(found.contents[relation.id])
@@ -132,7 +145,7 @@ def _resolve(deployment: Deployment, pipeline: str, as_of: int | datetime | str)
     return Epoch(row["epoch"])
 
 
-def _require_readable(name: str, relation: Relation, epoch: Epoch) -> None:
+def _require_readable(deployment: Deployment, name: str, relation: Relation, epoch: Epoch) -> None:
     if not (relation.in_step or (relation.kind == "table" and relation.live_since is not None)):
         raise NotReadable(relation)
     if relation.live_since is not None and epoch < relation.live_since:
@@ -140,6 +153,9 @@ def _require_readable(name: str, relation: Relation, epoch: Epoch) -> None:
         raise ConfigError(
             f"{name} was not live at epoch {epoch}; it is readable from {since} on ({show(since)})"
         )
+
+    for gap in deployment.store.query("select_gap", relation=relation.id, epoch=epoch):
+        raise LacksChanges(relation, epoch, Epoch(gap["after_epoch"]), gap["upto_epoch"])
 
 
 def parse_as_of(text: str) -> Epoch | datetime:

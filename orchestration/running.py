@@ -19,6 +19,7 @@ from ops.backfill.cdc.pgoutput import Binding, TableName
 from ops.backfill.cdc.prepare import committed_position, prepare_source
 from ops.backfill.cdc.source_executor import SourceExecutor
 from ops.backfill.cdc.transaction_buffer import PREFIX
+from ops.backfill.cdc.verify.taking import RepairTaker
 from ops.barrier_worker.commit import open_attempt
 from ops.barrier_worker.lease import LeaseKeeper, Term, acquire, take_over
 from ops.barrier_worker.main_graph import PipelineGraph
@@ -204,9 +205,10 @@ def _main_graph(
         for name, view in views.items()
         if view.in_step
     }
+    executors = {view.name: view_executor(deployment, view, relations) for view in plan.views}
     actors = [
         ViewActor(
-            view_executor(deployment, view, relations),
+            executors[view.name],
             store=store,
             in_step=views[view.name].in_step,
             open_attempt=partial(
@@ -223,8 +225,14 @@ def _main_graph(
         for view in plan.views
     ]
 
+    known = {view.name: actor for view, actor in zip(plan.views, actors, strict=True)}
+    first = []
+    for view in plan.views:
+        reads = known.get(view.upstream)
+        (first if reads is None else reads.downstream).append(known[view.name])
+
     def forward(barrier: Barrier, files: tuple[StagedFile, ...]) -> None:
-        for actor in actors:
+        for actor in first:
             actor.forward(barrier, files)
 
     sources = {}
@@ -244,6 +252,7 @@ def _main_graph(
             clock=deployment.clock,
             failpoint=deployment.failpoint,
             forward=forward,
+            repairs=RepairTaker(plan.name, store, deployment.lake, deployment.failpoint),
         )
     return PipelineGraph(
         plan.name,
@@ -254,6 +263,7 @@ def _main_graph(
         sources,
         actors,
         views,
+        {name: executor.states for name, executor in executors.items()},
         terms,
         maintain=lambda epoch: _merge_logs(deployment, plan.name, worker),
     )

@@ -71,6 +71,11 @@ class Lake:
         self.settle([path])
         return size
 
+    def read(self, path: str, columns: Sequence[str] | None = None) -> Any:
+        """Return a Parquet file, or some columns of it, as an Arrow table."""
+        with self._files.open_input_file(f"{self._base}/{path}") as source:
+            return pq.ParquetFile(source).read(columns=list(columns) if columns else None)
+
     def settle(self, paths: Sequence[str]) -> None:
         """Make files outlive a power cut, whoever wrote them: a commit that names them will."""
         if not self.is_local:

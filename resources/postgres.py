@@ -37,7 +37,7 @@ class SlotLost(SourceRefused):
         self.slot = slot
         super().__init__(
             f"slot {slot} is lost: the server removed WAL it still needed "
-            "(max_slot_wal_keep_size); drop it and rebuild the pipeline's tables"
+            "(max_slot_wal_keep_size); `tidegate repair` with the pipeline's name makes a new one"
         )
 
 

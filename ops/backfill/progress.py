@@ -112,7 +112,7 @@ def _table(
         len(finished),
         passed_splits,
         live,
-        None if relation.state == "Stopped" else tracker.progress(),
+        None if relation.state in ("Stopped", "Repairing") else tracker.progress(),
         backfill.rows_per_s,
     )
 

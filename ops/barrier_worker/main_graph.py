@@ -19,9 +19,12 @@ from ops.barrier_worker.lease import Term, take_over
 from ops.barrier_worker.reports import SourceOutput, ViewOutput
 from ops.barrier_worker.worker import Actor, Completed
 from ops.common.epoch import Epoch
-from ops.common.errors import TermOver
+from ops.common.errors import RepairWithdrawn, TermOver
 from ops.common.ports import Failpoint, Statements, Store
 from ops.common.table.relation import Relation, target_pin
+
+HOLD_SECONDS = 900.0
+"""How long a run that has gone holds what its views were reading, and an idle one as well."""
 
 
 class SourceActor(Actor, Protocol):
@@ -35,7 +38,7 @@ class SourceActor(Actor, Protocol):
 
 @dataclass
 class PipelineGraph:
-    """`terms` holds the term of each view this run has taken in, by the view's name."""
+    """By the view's name, `terms` holds the term of each view this run has taken in."""
 
     pipeline: str
     graph: str
@@ -45,6 +48,7 @@ class PipelineGraph:
     sources: Mapping[str, SourceActor]
     view_actors: Sequence[Actor]
     views: Mapping[str, Relation]
+    states: Mapping[str, Sequence[Relation]]
     terms: dict[str, Term]
     maintain: Callable[[Epoch], None]
 
@@ -74,10 +78,11 @@ class PipelineGraph:
         epoch = barrier.epoch.prev
 
         def also(tx: Statements) -> None:
+            self._hold(tx, epoch)
             for source, offset in offsets.items():
                 tx.execute("set_source_offset", pipeline=self.pipeline, name=source, offset=offset)
             for output in sources:
-                self._tables(tx, output)
+                self._tables(tx, output, epoch)
             for ready in tx.query("select_ready_tables", pipeline=self.pipeline):
                 tx.execute("set_relation_live", relation=ready["id"], epoch=epoch)
             for view in views:
@@ -103,6 +108,29 @@ class PipelineGraph:
             also=also,
         )
 
+    def _hold(self, tx: Statements, epoch: Epoch) -> None:
+        """Say that nothing listed before is in use, and that all that is listed from here on is.
+
+        The views in step look at what is listed after a commit, and read it until the next one.
+        """
+        held = sorted(
+            {
+                relation
+                for view in self.terms
+                for relation in (self.views[view].upstream, *(r.id for r in self.states[view]))
+                if relation is not None
+            }
+        )
+        if held:
+            tx.query("lock_relations", relations=held)
+            tx.execute(
+                "upsert_reader_pins",
+                relations=held,
+                owner=self.graph,
+                epoch=epoch,
+                seconds=HOLD_SECONDS,
+            )
+
     def after_commit(self, completed: Completed) -> None:
         for output in completed.outputs.values():
             if isinstance(output, SourceOutput) and output.end_lsn is not None:
@@ -118,7 +146,7 @@ class PipelineGraph:
         for source in self.sources.values():
             source.finish()
 
-    def _tables(self, tx: Statements, output: SourceOutput) -> None:
+    def _tables(self, tx: Statements, output: SourceOutput, epoch: Epoch) -> None:
         for mark in output.watermarks:
             tx.execute(
                 "set_graph_passed",
@@ -129,6 +157,13 @@ class PipelineGraph:
             )
         for relation, why in output.stopped.items():
             tx.execute("set_relation_state", relation=relation, state="Stopped", why=why)
+        for repair in output.repairs:
+            if repair.rows is None:
+                tx.execute("delete_repair", repair=repair.repair)
+            elif not tx.execute("take_repair", repair=repair.repair, epoch=epoch, rows=repair.rows):
+                raise RepairWithdrawn(repair.repair)
+            tx.execute("fail_taken_attempt", repair=repair.repair)
+            tx.execute("delete_repair_pin", repair=repair.repair)
 
     def _view(self, tx: Statements, output: ViewOutput, epoch: Epoch, *, rejoining: bool) -> None:
         relation, term = self.views[output.view], self.terms[output.view]

@@ -26,6 +26,15 @@ class PassedWatermark:
 
 
 @dataclass(frozen=True, slots=True)
+class TakenRepair:
+    """So many rows of a repair are in this epoch; None where it no longer fits its table."""
+
+    repair: int
+    relation: int
+    rows: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class SourceOutput:
     """`end_lsn` is None where the stream has not moved; `stopped` maps relations to reasons."""
 
@@ -36,6 +45,7 @@ class SourceOutput:
     stopped: Mapping[int, str]
     rows: int
     commit_ts_micros: int | None
+    repairs: tuple[TakenRepair, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -175,9 +175,9 @@ class BarrierWorker:
             Look(
                 since_last_s=since_last_s,
                 granted=pending["granted"],
-                work=graph.has_work() or bool(rejoining) or pending["ready"],
+                work=graph.has_work() or bool(rejoining) or pending["ready"] or pending["repairs"],
                 commands=bool(commands) or bool(turn) or stopping,
-                must_checkpoint=bool(rejoining),
+                must_checkpoint=bool(rejoining) or pending["repairs"],
                 full=graph.is_full(),
                 paused=paused,
                 pending=len(state.issued),

@@ -14,16 +14,21 @@
     │   ├── ProgressWentBack     a reporter said less than before
     │   ├── WrongGeneration      a report of splits that were never dealt out
     │   ├── OffsetWentBackwards  a source position before the committed one
-    │   ├── SlotAhead            the slot has passed what was committed: changes are gone
-    │   ├── SlotGone             the slot was dropped behind our back
-    │   ├── SourceReplaced       another server answers where the source used to be
+    │   ├── SourceBroken         changes of a source are lost; the way out is a repair
+    │   │   ├── SlotAhead            the slot has passed what was committed
+    │   │   ├── SlotGone             the slot was dropped behind our back, or has lost its WAL
+    │   │   ├── SourceReplaced       another server answers where the source used to be
+    │   │   └── RenewalUnfinished    a new slot was begun and is not recorded
     │   ├── EpochGone            an epoch that can no longer be read
+    │   ├── RepairLost           differences were let go before the stream took them in
+    │   ├── UpstreamOutOfStep    a view reads a view that has fallen out of step
     │   └── TableStopped         one table met an event it must not guess about
     ├── Fenced               this process is no longer the owner and must not write
     │   ├── TermOver             another owner has taken the graph
     │   └── AttemptRetired       the collector has given this attempt up
     └── TransientError       the same step may pass when tried again
-        └── LeaseHeld            somebody else owns the graph right now
+        ├── LeaseHeld            somebody else owns the graph right now
+        └── RepairWithdrawn      a repair went to another owner while an epoch took it in
 
 Pure.
 """
@@ -110,31 +115,47 @@ class OffsetWentBackwards(ConsistencyError):
         super().__init__(f"source position {found} lies before the committed {committed}")
 
 
-class SlotAhead(ConsistencyError):
-    def __init__(self, slot: str, *, confirmed: str, committed: str) -> None:
-        self.slot, self.confirmed, self.committed = slot, confirmed, committed
+class SourceBroken(ConsistencyError):
+    """The stream cannot go on from what is committed: changes in between are lost."""
+
+    def __init__(self, pipeline: str, why: str, *, other_way: str = "") -> None:
+        self.pipeline, self.why = pipeline, why
         super().__init__(
-            f"slot {slot} was confirmed up to {confirmed}, past the committed {committed}: changes "
-            "in between are gone from the source; drop the slot and rebuild the pipeline's tables"
+            f"{why}; {other_way}`tidegate repair {pipeline}` makes a new slot, compares the tables "
+            "with their source and writes what differs"
         )
 
 
-class SlotGone(ConsistencyError):
-    def __init__(self, slot: str) -> None:
+class SlotAhead(SourceBroken):
+    def __init__(self, pipeline: str, slot: str, *, confirmed: str, committed: str) -> None:
+        self.slot, self.confirmed, self.committed = slot, confirmed, committed
+        why = f"slot {slot} was confirmed up to {confirmed}, past the committed {committed}"
+        super().__init__(pipeline, f"{why}: changes in between are gone from the source")
+
+
+class SlotGone(SourceBroken):
+    def __init__(self, pipeline: str, slot: str) -> None:
         self.slot = slot
         super().__init__(
-            f"slot {slot} is gone from the source, and with it the changes it kept; "
-            "rebuild the pipeline's tables"
+            pipeline, f"slot {slot} is gone from the source, and with it the changes it kept"
         )
 
 
-class SourceReplaced(ConsistencyError):
-    def __init__(self, source: str, *, expected: str, found: str) -> None:
+class SourceReplaced(SourceBroken):
+    def __init__(self, pipeline: str, source: str, *, expected: str, found: str) -> None:
         self.source, self.expected, self.found = source, expected, found
+        why = f"source {source} is another server than before"
         super().__init__(
-            f"source {source} is another server than before (identity {found}, expected {expected})"
-            "; point the source back, or rebuild the pipeline's tables"
+            pipeline,
+            f"{why} (identity {found}, expected {expected})",
+            other_way="point the source back, or if it is to stay so: ",
         )
+
+
+class RenewalUnfinished(SourceBroken):
+    def __init__(self, pipeline: str, slot: str, why: str) -> None:
+        self.slot = slot
+        super().__init__(pipeline, f"slot {slot} is being made anew and that was cut short ({why})")
 
 
 class EpochGone(ConsistencyError):
@@ -144,10 +165,28 @@ class EpochGone(ConsistencyError):
         super().__init__(f"{table} cannot be read as of epoch {epoch}; {way}")
 
 
+class RepairLost(ConsistencyError):
+    def __init__(self, table: str) -> None:
+        self.table = table
+        super().__init__(
+            f"what was found wrong with {table} no longer fits it: the table has changed; "
+            "run the repair again"
+        )
+
+
 class TableStopped(ConsistencyError):
     def __init__(self, table: str, why: str) -> None:
         self.table, self.why = table, why
         super().__init__(f"table {table} is stopped: {why}")
+
+
+class UpstreamOutOfStep(ConsistencyError):
+    def __init__(self, view: str, upstream: str, why: str) -> None:
+        self.view, self.upstream, self.why = view, upstream, why
+        super().__init__(
+            f"view {view} reads {upstream}, which fell out of step ({why}); it follows when "
+            f"{upstream} is in step again"
+        )
 
 
 class Fenced(TidegateError):
@@ -179,6 +218,12 @@ class LeaseHeld(TransientError):
             f"{graph} is being run by {owner}; its lease ends in {seconds_left:.0f} s "
             "unless renewed"
         )
+
+
+class RepairWithdrawn(TransientError):
+    def __init__(self, repair: int) -> None:
+        self.repair = repair
+        super().__init__(f"repair {repair} was begun anew by another process; its rows are left")
 
 
 def is_transient(error: BaseException) -> bool:

@@ -51,6 +51,10 @@ def maintenance_graph(pipeline: str, name: str) -> str:
     return f"{pipeline}/{name}/maintenance"
 
 
+def verify_graph(pipeline: str, name: str) -> str:
+    return f"{pipeline}/{name}/verify"
+
+
 def plan_steps(store: Statements, plan: PipelinePlan) -> list[PlanStep]:
     """Return what applying would do; nothing is changed."""
     stored = {r.name: r.definition for r in relations_of(store, plan.name) if r.kind != "state"}

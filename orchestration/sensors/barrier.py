@@ -177,7 +177,7 @@ class Tick:
             relation = find_relation(relations, view.name)
             upstream = find_relation(relations, view.upstream)
             match Phase(relation.state):
-                case Phase.WAITING | Phase.SNAPSHOT if upstream.state == "Live":
+                case Phase.WAITING | Phase.SNAPSHOT if upstream.is_whole:
                     request = _fill(view)
                 case Phase.LOG:
                     request = dg.RunRequest(job_name=follow_job_name(view))

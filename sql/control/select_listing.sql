@@ -19,7 +19,7 @@ SELECT relations.log_start,
                 json_build_object('epoch', bases.epoch, 'path', bases.path, 'version', bases.version)
                 ORDER BY bases.epoch DESC
             )
-            FROM bases WHERE bases.relation = relations.id
+            FROM bases WHERE bases.relation = relations.id AND bases.forgotten_at IS NULL
         ), '[]'
     ) AS bases
 FROM relations WHERE relations.id = %(relation)s

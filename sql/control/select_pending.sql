@@ -26,6 +26,13 @@ SELECT coalesce(pipelines.set_interval_ms, pipelines.interval_ms) AS interval_ms
             )
     ) AS ready,
     EXISTS (
+        SELECT FROM repairs
+            JOIN relations ON relations.id = repairs.relation AND relations.bound_term = %(term)s
+            JOIN graphs ON graphs.id = repairs.graph AND graphs.term = repairs.term
+        WHERE relations.pipeline = %(pipeline)s AND relations.state <> 'Stopped'
+            AND repairs.taken_epoch IS NULL
+    ) AS repairs,
+    EXISTS (
         SELECT FROM commands
         WHERE pipeline = %(pipeline)s AND done_epoch IS NULL AND kind = 'stop'
     ) AS stop,
@@ -34,6 +41,7 @@ SELECT coalesce(pipelines.set_interval_ms, pipelines.interval_ms) AS interval_ms
             JOIN relations AS upstream ON upstream.id = views.upstream
         WHERE views.pipeline = %(pipeline)s AND views.kind = 'view'
             AND views.state = 'Finishing' AND upstream.live_since IS NOT NULL
+            AND (upstream.kind = 'table' OR upstream.in_step)
         ORDER BY views.id
     ) AS rejoining
 FROM pipelines WHERE name = %(pipeline)s

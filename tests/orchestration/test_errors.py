@@ -28,7 +28,7 @@ def test_what_may_pass_is_tried_again(error: TidegateError | ResourceError) -> N
 @pytest.mark.parametrize(
     "error",
     [
-        SlotGone("s"),
+        SlotGone("p", "s"),
         TermOver("g", 3),
         Unsupported("DROP", line=3, column=1),
         SourceNotReady("set wal_level"),

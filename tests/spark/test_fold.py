@@ -15,6 +15,7 @@ from ops.common.change import Row
 from ops.common.epoch import Epoch
 from ops.common.errors import EpochGone, TermOver
 from ops.common.schema import BOOL, INT8, NUMERIC, TEXT, Column, DataType, Kind, Schema
+from ops.common.table.collect import Collector
 from ops.common.table.fold import UnexpectedVersion
 from ops.common.table.net import Key, Net, NetRow
 from ops.common.table.pins import pinned
@@ -255,6 +256,27 @@ def test_a_reader_outlasts_folds_merges_and_vacuum(table: LiveTable) -> None:
     assert table.read(table.now) == {table.now: table.history[table.now]}
 
 
+def test_what_a_reader_has_seen_outlasts_its_replacement(table: LiveTable) -> None:
+    """Its epoch is the very one that is merged and folded to: no list needs its files."""
+    table.keep_s = 0
+    table.fold()
+    table.commit([put(2, "one")])
+    held = table.commit([put(2, "two"), drop(4)])
+    vacuum(table)
+    with pinned(table.place.store, [table.relation], main_graph=table.term.graph) as reader:
+        contents = reader.contents[table.relation.id]
+        assert table.merge() == 2
+        collect(table)
+        assert of(table, contents) == table.history[held]
+        base = table.fold()
+        assert base is not None and [b.version for b in table.listing().bases] == [base.version]
+        collect(table)
+        assert vacuum(table) == 0
+        assert of(table, contents) == table.history[held]
+    assert collect(table) > 0 and vacuum(table) > 0, "nobody reads it any more"
+    assert table.read(held) == {held: table.history[held]}
+
+
 def data_files(table: LiveTable) -> set[str]:
     found = table.lake.list(table.relation.path)
     return {path for path in found if path.endswith(".parquet") and "_delta_log" not in path}
@@ -301,7 +323,12 @@ def test_past_folds_are_readable_for_a_while(table: LiveTable) -> None:
 
 def vacuum(table: LiveTable) -> int:
     delta = Delta(table.lake)
-    return Vacuum(table.place.store, table.lake, delta, pass_by).vacuum(table.relation)
+    return Vacuum(table.place.store, table.lake, delta, pass_by).vacuum(table.relation, grace_s=0)
+
+
+def collect(table: LiveTable) -> int:
+    collector = Collector(table.place.store, table.lake, pass_by)
+    return collector.collect(table.place.pipeline, unlisted_s=0)
 
 
 def unlisted(table: LiveTable) -> set[str]:

@@ -36,7 +36,7 @@ from ops.common.ports import Failpoint
 from ops.common.table.pins import pinned
 from ops.common.table.relation import find_relation, relations_of
 from ops.planner.apply import main_graph
-from orchestration import backfilling, maintenance, running
+from orchestration import backfilling, maintenance, running, verifying
 from orchestration.deployment import Deployment, open_deployment
 from resources.settings import Settings
 from tests.support.pipeline import PIPELINE, VNODES
@@ -168,9 +168,11 @@ class Driver:
 
     def run(self) -> None:
         steps: dict[str, Callable[[], None]] = {
+            "renew": self._renew,
             "stream": self._stream,
             "table": self._tables,
             "view": self._views,
+            "repair": self._repair,
             "settle": self._settle,
             "flush": self._flush,
             "spoil": self._spoil,
@@ -221,6 +223,15 @@ class Driver:
         self.thread = threading.Thread(target=run, name="stream", daemon=True)
         self.thread.start()
         self.deployment.spark()
+
+    def _renew(self) -> None:
+        verifying.renew(self.deployment, PIPELINE, owner=self.job.owner, tell=self._say)
+
+    def _repair(self) -> None:
+        for report in verifying.repair_pipeline(
+            self.deployment, PIPELINE, owner=self.job.owner, tell=self._say, check=self._check
+        ):
+            self._say(report)
 
     def _tables(self) -> None:
         for table in self.job.tables:
@@ -306,7 +317,7 @@ class Driver:
         self._fold()
 
     def _vacuum(self) -> None:
-        self._say(maintenance.vacuum(self.deployment, PIPELINE))
+        self._say(maintenance.vacuum(self.deployment, PIPELINE, unlisted_s=0))
 
     def _rest(self) -> None:
         self._await(self._file("go").exists, seconds=300)

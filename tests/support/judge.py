@@ -55,8 +55,8 @@ def lake_rows(pipeline: TestPipeline, name: str, epoch: int) -> Rows:
             [relation],
         ).fetchall()
         base = control.execute(
-            "SELECT epoch, path, version FROM bases WHERE relation = %s AND epoch <= %s "
-            "ORDER BY epoch DESC LIMIT 1",
+            "SELECT epoch, path, version FROM bases WHERE forgotten_at IS NULL "
+            "AND relation = %s AND epoch <= %s ORDER BY epoch DESC LIMIT 1",
             [relation, epoch],
         ).fetchone()
     if base is None:
@@ -88,7 +88,9 @@ def require_no_orphans(pipeline: TestPipeline) -> int:
     with _control(pipeline) as control:
         relations = [r["path"] for r in control.execute("SELECT path FROM relations")]
         files = control.execute("SELECT path, unlisted_at, removed_at FROM files").fetchall()
-        bases = control.execute("SELECT path, version FROM bases").fetchall()
+        bases = control.execute(
+            "SELECT path, version FROM bases WHERE forgotten_at IS NULL"
+        ).fetchall()
     root = pipeline.lake / PIPELINE
     there = {str(p.relative_to(pipeline.lake)) for p in root.rglob("*") if p.is_file()}
     named = {f["path"] for f in files if f["removed_at"] is None}

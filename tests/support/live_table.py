@@ -33,6 +33,7 @@ from ops.common.table.relation import (
     contents,
     listing,
 )
+from ops.common.table.small_changes import Reach
 from ops.common.table.state_table import StateTable
 from ops.planner.apply import maintenance_graph
 from resources.delta import Delta
@@ -45,6 +46,8 @@ numbers = itertools.count()
 STEP = 1 << 16
 FIRST = 1_000_000 * STEP
 """Real epochs are far from 0; the waves of a view's snapshot are labelled below them."""
+REACHES = (Reach(), Reach(rows=0), Reach(handed_rows=0))
+"""Small logs handed to Spark, all left to Spark, larger logs read from their files."""
 folding: dict[int, SparkSession] = {}
 """The folding session beside each session; `close_folding` ends them."""
 Moved = dict[Key, tuple[Row | None, Row | None]]
@@ -88,7 +91,12 @@ class LiveTable:
 
     @property
     def table(self) -> StateTable:
-        return StateTable(self.spark, self.lake, self.relation)
+        return self.in_way(0)
+
+    def in_way(self, number: int) -> StateTable:
+        """Return the table, read in one of the ways that must not differ, in turn."""
+        reach = REACHES[number % len(REACHES)]
+        return StateTable(self.spark, self.lake, self.relation, reach)
 
     def attempt(self) -> Attempt:
         parent = f"{self.relation.path}/_attempts"
@@ -191,8 +199,8 @@ class LiveTable:
         chosen = {e: c for e, c in self.readable().items() if not epochs or e in epochs}
         whole = F.struct(*(F.col(quote(n)) for n in self.relation.schema.names))
         frames = [
-            self.table.read(c).select(F.lit(epoch).alias("at"), whole.alias("row"))
-            for epoch, c in chosen.items()
+            self.in_way(n).read(c).select(F.lit(epoch).alias("at"), whole.alias("row"))
+            for n, (epoch, c) in enumerate(chosen.items())
         ]
         return self._by_epoch(frames, list(chosen))
 
@@ -213,7 +221,7 @@ class LiveTable:
     def changes(self, *ranges: tuple[int, int]) -> dict[tuple[int, int], Moved]:
         """Return key -> (old, new) of each range, in one job; gone ranges are left out."""
         frames, found = [], {}
-        for after, upto in ranges:
+        for number, (after, upto) in enumerate(ranges):
             try:
                 before = self.contents(after) if after else self._nothing()
                 files = changed_files(self.relation, self.listing(), Epoch(after), Epoch(upto))
@@ -221,7 +229,7 @@ class LiveTable:
                 continue
             found[after, upto] = {}
             if files:
-                net = self.table.changes(files, before)
+                net = self.in_way(number).changes(files, before)
                 tags = (F.lit(after).alias("after"), F.lit(upto).alias("upto"))
                 frames.append(net.select(*tags, "key", "old", "new"))
         for line in _union(frames):

@@ -113,6 +113,7 @@ def new_pipeline(
     interval_ms: int = 500,
     full_identity: bool = False,
     retention_s: float = 3600,
+    page_rows: int = 500,
 ) -> Iterator[TestPipeline]:
     """Make it all; afterwards the slot and both databases are gone. Tables have orders' columns."""
     mark = f"{os.getpid()}_{next(_numbers)}_{uuid.uuid4().hex[:6]}"
@@ -124,7 +125,7 @@ def new_pipeline(
     text = SOURCE.format(database=source, slot=f"slot_{mark}")
     for table in tables:
         text += TABLE.format(
-            name=table, rows_per_split=max(rows // 2, 1), page_rows=500, vnodes=VNODES
+            name=table, rows_per_split=max(rows // 2, 1), page_rows=page_rows, vnodes=VNODES
         )
     for name, query in views.items():
         text += f"CREATE MATERIALIZED VIEW {name} AS {query};\n"
@@ -172,3 +173,31 @@ def _drop(server: RunningPostgres, *databases: str) -> None:
         for name in databases:
             drop = sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name))
             connection.execute(drop)
+
+
+def change_silently(pipeline: TestPipeline, *statements: str, table: str = "orders") -> None:
+    """Change a source's table so that its stream says nothing of it; no other change is lost."""
+    with pipeline.source() as source:
+        row = source.execute("SELECT pubname FROM pg_publication").fetchone()
+        assert row is not None
+        publication = sql.Identifier(str(row[0]))
+        name = sql.Identifier(table)
+        with source.transaction():
+            source.execute(sql.SQL("LOCK TABLE {} IN EXCLUSIVE MODE").format(name))
+            source.execute(sql.SQL("ALTER PUBLICATION {} DROP TABLE {}").format(publication, name))
+            for statement in statements:
+                source.execute(statement.encode())
+            source.execute(sql.SQL("ALTER PUBLICATION {} ADD TABLE {}").format(publication, name))
+
+
+def lose_slot(pipeline: TestPipeline) -> None:
+    """Drop the slot behind the pipeline's back."""
+    with pipeline.source() as source:
+        source.execute(
+            "SELECT pg_terminate_backend(active_pid, 5000) FROM pg_replication_slots "
+            "WHERE database = current_database() AND active"
+        )
+        source.execute(
+            "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots "
+            "WHERE database = current_database()"
+        )

@@ -6,6 +6,7 @@ failpoint has a pipeline and a judgement of its own.
 """
 
 import signal
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import pytest
@@ -13,7 +14,7 @@ import pytest
 from ops.backfill.failpoints import FAILPOINTS
 from tests.support.driver import NOTE, Child, Job
 from tests.support.judge import require_equal, require_no_orphans
-from tests.support.pipeline import VIEWS, TestPipeline
+from tests.support.pipeline import VIEWS, TestPipeline, change_silently, lose_slot
 from tests.support.writer import LiveWriter
 from tests.system.conftest import Launch, MakePipeline
 
@@ -35,6 +36,8 @@ class Life:
     interval_ms: int = 500
     max_log_files: int = 16
     retention_s: float = 3600
+    spoils: Callable[[TestPipeline], None] | None = None
+    """Done to a pipeline that is all live, before each death: there is something to repair."""
     views: tuple[str, ...] = ("revenue",)
 
     @property
@@ -48,6 +51,16 @@ def both(*effects: str) -> tuple[str, ...]:
         f"{group}.{side}_{step}"
         for group, _, step in (effect.partition(".") for effect in effects)
         for side in ("before", "after")
+    )
+
+
+def differ(pipeline: TestPipeline) -> None:
+    """Change rows that the writer leaves alone, one more each time, unseen by the stream."""
+    change_silently(
+        pipeline,
+        "INSERT INTO orders (id, region, quantity) "
+        "SELECT greatest(max(id), 1000000000) + 1, 'r1', 1 FROM orders",
+        "UPDATE orders SET amount = 7, note = 'unseen' WHERE id > 1000000000",
     )
 
 
@@ -91,6 +104,13 @@ LIVES = (
         views=(),
     ),
     Life("fold again", both("fold.delta*"), ("fold", "fold_again"), False, 2000),
+    Life("repair", both("repair.stage", "repair.log_write"), ("repair",), False, spoils=differ),
+    Life(
+        "slot lost",
+        both("gap.open", "gap.slot", "gap.record", "gap.close"),
+        ("renew", "repair"),
+        spoils=lose_slot,
+    ),
     Life(
         "collect",
         # The first leaves an orphan, without which there is nothing to retire.
@@ -108,9 +128,18 @@ LIVES = (
         interval_ms=2000,
         retention_s=0,
     ),
+    # Much like their neighbours in the lives above: a file is written that nobody names yet.
+    Life(
+        "repair, early",
+        both("repair.graph", "repair.begin", "repair.mark", "repair.page_write", "repair.write"),
+        ("repair",),
+        False,
+        spoils=differ,
+    ),
+    Life("slot lost, half dropped", both("gap.drop"), ("renew", "repair"), spoils=lose_slot),
 )
 # Done after the last death too, and not only on the way to it.
-AFTERWARDS = ("merge", "fold")
+AFTERWARDS = ("merge", "fold", "renew", "repair")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -142,7 +171,11 @@ def test_killed_there_and_restarted(
         views={name: VIEWS[name] for name in life.views},
     )
     with LiveWriter(pipeline.dsn, rows=ROWS) as writer:
+        if life.spoils is not None:
+            _live(pipeline, launch)
         for number, death in enumerate(life.deaths):
+            if life.spoils is not None:
+                life.spoils(pipeline)
             _die(pipeline, launch, life, death, number)
         steps = (*life.steps, *(s for s in life.then if s in AFTERWARDS), "rest", "collect")
         last = launch(
@@ -159,6 +192,12 @@ def test_killed_there_and_restarted(
     epoch = last.finish()
     assert writer.transactions > 0 and require_equal(pipeline, epoch, views=life.views) > 0
     require_no_orphans(pipeline)
+
+
+def _live(pipeline: TestPipeline, launch: Launch) -> None:
+    first: Child = launch(Job(pipeline.settings, "first", LIVE))
+    assert first.wait() == 0, first.output
+    pipeline.expire_leases()
 
 
 def _die(pipeline: TestPipeline, launch: Launch, life: Life, death: str, number: int) -> None:

@@ -14,7 +14,13 @@ from typing import Any
 
 from ops.backfill.cdc.offset import PostgresOffset, lsn_to_str, parse_offset, serialize_offset
 from ops.backfill.cdc.ports import Source
-from ops.common.errors import SlotAhead, SlotGone, SourceReplaced, TransientError
+from ops.common.errors import (
+    RenewalUnfinished,
+    SlotAhead,
+    SlotGone,
+    SourceReplaced,
+    TransientError,
+)
 from ops.common.ports import Clock, Failpoint, Store
 from ops.common.table.relation import relations_of
 from ops.planner.plan import SourcePlan, TablePlan
@@ -49,7 +55,7 @@ def prepare_source(
         external = [(t.external_schema, t.external_table) for t in tables]
         source.ensure_publication(plan.publication, external)
         failpoint("prepare.after_publication")
-        identity = _identity(source)
+        identity = identity_of(source)
         if fresh:
             failpoint("prepare.before_slot")
             start = source.ensure_slot(plan.slot)
@@ -89,17 +95,25 @@ def _await_bound(store: Store, pipeline: str, clock: Clock) -> None:
 def committed_position(store: Store, source: Source, plan: SourcePlan) -> int:
     """Return where the stream must go on, after checking that the source still has all of it."""
     stored = _stored(store, plan)
-    found = _identity(source)
+    if stored["renewing"] is not None:
+        raise RenewalUnfinished(plan.pipeline, plan.slot, stored["renewing"])
+    found = identity_of(source)
     if found != stored["identity"]:
-        raise SourceReplaced(plan.name, expected=stored["identity"], found=found)
+        expected = stored["identity"]
+        raise SourceReplaced(plan.pipeline, plan.name, expected=expected, found=found)
     committed = parse_offset(json.dumps(stored["offset"])).lsn
     slot = source.slot_state(plan.slot)
-    if slot is None:
+    if slot is None or slot.wal_status == "lost":
         # Made again by nobody: what it kept is gone with it.
-        raise SlotGone(plan.slot)
+        raise SlotGone(plan.pipeline, plan.slot)
     confirmed = slot.confirmed_flush_lsn or 0
     if confirmed > committed:
-        raise SlotAhead(plan.slot, confirmed=lsn_to_str(confirmed), committed=lsn_to_str(committed))
+        raise SlotAhead(
+            plan.pipeline,
+            plan.slot,
+            confirmed=lsn_to_str(confirmed),
+            committed=lsn_to_str(committed),
+        )
     return committed
 
 
@@ -107,6 +121,6 @@ def _stored(store: Store, plan: SourcePlan) -> dict[str, Any]:
     return store.query("select_source", pipeline=plan.pipeline, name=plan.name)[0]
 
 
-def _identity(source: Source) -> str:
+def identity_of(source: Source) -> str:
     found = source.identity()
     return f"{found.system_identifier}/{found.timeline}"

@@ -2,7 +2,8 @@
 
     between barriers    poll the slot, decode, gather; not while paused
     Barrier             say how much is gathered, collect
-    Checkpoint          net what is whole, write a log file per changed table, collect
+    Checkpoint          net what is whole, write a log file per changed table, take repairs in,
+                        collect
     SyncCheckpoint      first send a message through the source and wait for it: whatever was
                         committed there before the flush was asked for is then in the epoch.
                         Not to pause or resume, nor while paused: it takes what is gathered
@@ -19,15 +20,16 @@ from ops.backfill.cdc.pg_values import reads_binary
 from ops.backfill.cdc.pgoutput import Binding, Decoder, TableName
 from ops.backfill.cdc.ports import ChangeStream
 from ops.backfill.cdc.transaction_buffer import Batch, TransactionBuffer
+from ops.backfill.cdc.verify.taking import RepairTaker, looked_up
 from ops.barrier_manager.manager import LocalBarrierManager
-from ops.barrier_worker.reports import SourceOutput
+from ops.barrier_worker.reports import SourceOutput, TakenRepair
 from ops.common.barrier import Barrier, BarrierKind, Pause
 from ops.common.controls import Controls, apply
 from ops.common.errors import TransientError
 from ops.common.ports import Clock, Failpoint, Lake
 from ops.common.table.key_range import ranges_of
 from ops.common.table.log import log_table
-from ops.common.table.net import net_changes
+from ops.common.table.net import Net, net_changes
 from ops.common.table.relation import Relation, StagedFile
 
 POLL_SECONDS = 0.05
@@ -59,6 +61,7 @@ class SourceExecutor:
         clock: Clock,
         failpoint: Failpoint,
         forward: Callable[[Barrier, tuple[StagedFile, ...]], None],
+        repairs: RepairTaker,
     ) -> None:
         self.actor = f"source/{source}"
         self._pipeline, self._source = pipeline, source
@@ -68,7 +71,7 @@ class SourceExecutor:
         self._decoder = Decoder(bound, binary=reads_binary(b.schema for b in bound.values()))
         self._buffer = TransactionBuffer(pipeline, committed_lsn)
         self._lake, self._clock, self._failpoint = lake, clock, failpoint
-        self._forward = forward
+        self._forward, self._repairs = forward, repairs
         self._to_confirm: int | None = None
         self._lock = threading.Lock()
         self._controls = Controls()
@@ -151,31 +154,47 @@ class SourceExecutor:
         # Asked before the batch is cut: a position is safe only if nothing lies before it unseen.
         quiet = self._stream.keepalive_position() if self._buffer.idle else None
         batch = self._buffer.take()
-        files = tuple(
-            self._write(barrier, self._tables[name], batch, name)
-            for name, changes in batch.changes.items()
-            if changes and name in self._tables
-        )
         stopped = {self._tables[n].id: why for n, why in batch.stopped.items() if n in self._tables}
         for name in batch.stopped:
             self._tables.pop(name, None)
             self._decoder.unbind(name)
+        files, repairs = self._files(barrier, batch)
         return SourceOutput(
             self._source,
-            files,
+            tuple(files),
             batch.end_lsn if batch.end_lsn is not None else quiet,
             tuple(batch.watermarks),
             stopped,
             batch.rows,
             batch.commit_ts_micros,
+            tuple(repairs),
         )
 
-    def _write(
-        self, barrier: Barrier, relation: Relation, batch: Batch, name: TableName
-    ) -> StagedFile:
-        assert barrier.attempt is not None
+    def _files(self, barrier: Barrier, batch: Batch) -> tuple[list[StagedFile], list[TakenRepair]]:
+        """Write what the epoch does to each table: what the source changed, what was repaired."""
+        files: list[StagedFile] = []
+        repairs: list[TakenRepair] = []
+        wanted = self._repairs.look()
+        for name, relation in self._tables.items():
+            asked = wanted.get(relation.id)
+            net = self._net(relation, batch, name)
+            if asked is not None:
+                more, taken = self._repairs.take(relation, asked, net.keys(), barrier)
+                files += more
+                repairs += taken
+            if net:
+                believed = looked_up(net) if asked is not None and asked.looks_up_old else net
+                files.append(self._write(barrier, relation, believed))
+        return files, repairs
+
+    def _net(self, relation: Relation, batch: Batch, name: TableName) -> Net:
         positions = relation.schema.key_positions
-        net = net_changes(batch.changes[name], lambda row: tuple(row[i] for i in positions))
+        return net_changes(
+            batch.changes.get(name, ()), lambda row: tuple(row[i] for i in positions)
+        )
+
+    def _write(self, barrier: Barrier, relation: Relation, net: Net) -> StagedFile:
+        assert barrier.attempt is not None
         table = log_table(
             net, relation.schema, vnode_count=relation.vnode_count, epoch=barrier.epoch.prev
         )

@@ -86,11 +86,11 @@ class SnapshotBackfillExecutor:
             self._consume_log(reporter)
 
     def _await_upstream(self) -> bool:
-        """Wait until the table is live; False when that is not wanted any more."""
+        """Wait until the table is live or the view in step; False when nobody wants that."""
         upstream = self.view.upstream
         while self._may_go_on():
             found = find_relation(relations_of(self.store, upstream.pipeline), upstream.name)
-            if found.state == "Live":
+            if found.is_whole:
                 return True
             if found.state == "Stopped":
                 raise TableStopped(found.name, found.why or "")
@@ -114,7 +114,7 @@ class SnapshotBackfillExecutor:
             self._require_term(tx)
             tx.query("lock_relation", relation=upstream.id)
             # Read under the lock: no merge can pass over this epoch any more.
-            epoch = tx.query("select_graph", graph=self.main_graph)[0]["committed"]
+            epoch = self._upstream_epoch(tx)
             tx.execute(
                 "upsert_pin", relation=upstream.id, owner=self.keeper.term.graph, epoch=epoch
             )
@@ -226,10 +226,16 @@ class SnapshotBackfillExecutor:
         with self.store.transaction() as tx:
             self._require_term(tx)
             tx.query("lock_relation", relation=upstream)
-            target = Epoch(tx.query("select_graph", graph=self.main_graph)[0]["committed"])
+            target = self._upstream_epoch(tx)
             tx.execute("upsert_pin", relation=upstream, owner=target_pin(graph), epoch=target)
         self.failpoint("follow.after_pin")
         return target
+
+    def _upstream_epoch(self, tx: Statements) -> Epoch:
+        """Return how far the upstream is: a table moves with the main graph, a view by itself."""
+        upstream = self.view.upstream
+        graph = upstream.graph if upstream.kind == "view" else self.main_graph
+        return Epoch(tx.query("select_graph", graph=graph)[0]["committed"])
 
     def _follow(self, target: Epoch) -> None:
         upstream = self.view.upstream

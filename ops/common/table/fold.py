@@ -27,6 +27,7 @@ from ops.common.epoch import ZERO, Epoch, epoch_at, unix_ms
 from ops.common.errors import ConsistencyError, TermOver
 from ops.common.ports import Failpoint, Lake, Statements, Store
 from ops.common.schema import quote
+from ops.common.table.collect import UNLISTED_SECONDS
 from ops.common.table.log import DELETE
 from ops.common.table.relation import (
     Base,
@@ -219,7 +220,8 @@ class Folder:
         tx.execute("set_log_start", relation=relation.id, epoch=start)
         horizon = epoch_at(unix_ms(now) - int(self.keep_s * 1000))
         gone = forgettable(bases, pins, start, horizon)
-        tx.execute("delete_bases", relation=relation.id, epochs=gone)
+        tx.execute("forget_bases", relation=relation.id, epochs=gone)
+        tx.execute("delete_forgotten_bases", relation=relation.id, grace_seconds=UNLISTED_SECONDS)
 
     def _require_term(self, tx: Statements) -> None:
         require_term(tx, self.term.graph, self.term.term)

@@ -31,7 +31,7 @@ def ranges_of(values: Iterable[Any], data_type: DataType) -> KeyRanges | None:
     distinct = set(values)
     if not distinct or not all(_fits(value, data_type) for value in distinct):
         return None
-    return _few([(value, value) for value in sorted(distinct, key=order_of)])
+    return _few([(value, value) for value in sorted(distinct, key=_order)])
 
 
 def joined(many: Iterable[KeyRanges | None]) -> KeyRanges | None:
@@ -43,12 +43,12 @@ def joined(many: Iterable[KeyRanges | None]) -> KeyRanges | None:
         ends.extend(ranges)
     if not ends:
         return None
-    ends.sort(key=lambda r: (order_of(r[0]), order_of(r[1])))
+    ends.sort(key=lambda r: (_order(r[0]), _order(r[1])))
     apart = ends[:1]
     for low, high in ends[1:]:
         last = apart[-1]
-        if order_of(low) <= order_of(last[1]):
-            apart[-1] = (last[0], max(last[1], high, key=order_of))
+        if _order(low) <= _order(last[1]):
+            apart[-1] = (last[0], max(last[1], high, key=_order))
         else:
             apart.append((low, high))
     return _few(apart)
@@ -56,9 +56,7 @@ def joined(many: Iterable[KeyRanges | None]) -> KeyRanges | None:
 
 def overlap(one: KeyRanges, other: KeyRanges) -> bool:
     return any(
-        order_of(a[0]) <= order_of(b[1]) and order_of(b[0]) <= order_of(a[1])
-        for a in one
-        for b in other
+        _order(a[0]) <= _order(b[1]) and _order(b[0]) <= _order(a[1]) for a in one for b in other
     )
 
 
@@ -87,6 +85,6 @@ def _fits(value: Any, data_type: DataType) -> bool:
     return isinstance(value, wanted)
 
 
-def order_of(value: Any) -> Any:
-    """Return what values of a type in ORDERED are compared by: Spark compares text by its bytes."""
+def _order(value: Any) -> Any:
+    """Spark compares text by its bytes."""
     return value.encode() if isinstance(value, str) else value

@@ -22,10 +22,10 @@ import pyarrow.compute as pc
 
 from ops.common.arrow import arrow_type
 from ops.common.ports import Lake
-from ops.common.schema import Column, Kind, Schema
-from ops.common.table.key_range import ORDERED, order_of
+from ops.common.schema import STRINGS, Column, Kind, Schema
+from ops.common.table.key_range import ORDERED
 
-KEY_KINDS = ORDERED | {Kind.BOOL, Kind.NUMERIC, Kind.TIMESTAMP, Kind.TIMESTAMPTZ}
+KEY_KINDS = ORDERED | {Kind.BOOL, Kind.BYTEA, Kind.NUMERIC, Kind.TIMESTAMP, Kind.TIMESTAMPTZ}
 """Key types of which Arrow and Spark agree when two values are equal."""
 WORKERS = 4
 
@@ -179,10 +179,13 @@ def _last_of_each(places: pa.Array, count: int) -> pa.Array:
 
 
 def _sorted(values: pa.Array, column: Column) -> list[Any] | None:
-    """Return first key parts in the order of a file's bounds; None where that says nothing."""
+    """Return first key parts as a file has their bounds, in its order; None where it has none."""
     if column.type.kind not in ORDERED or values.null_count:
         return None
-    return sorted({order_of(value) for value in values.to_pylist()})
+    raw = pa.binary() if column.type.kind in STRINGS else pa.int64()
+    # A date may be infinite, and then Python has none: its days are taken.
+    days = values.cast(pa.int32()) if column.type.kind is Kind.DATE else values
+    return sorted(set(days.cast(raw).to_pylist()))
 
 
 def _may_hold(group: Any, first: str, firsts: Sequence[Any] | None) -> bool:
@@ -194,8 +197,8 @@ def _may_hold(group: Any, first: str, firsts: Sequence[Any] | None) -> bool:
             known = part.statistics if part.is_stats_set else None
             if known is None or not known.has_min_max:
                 return True
-            at = bisect_left(firsts, order_of(known.min))
-            return at < len(firsts) and bool(firsts[at] <= order_of(known.max))
+            at = bisect_left(firsts, known.min_raw)
+            return at < len(firsts) and bool(firsts[at] <= known.max_raw)
     return True
 
 

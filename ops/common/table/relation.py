@@ -41,6 +41,11 @@ class Relation:
     snapshot_epoch: Epoch | None
     in_step: bool
 
+    @property
+    def is_whole(self) -> bool:
+        """Say whether its graph's epoch is one at which others may begin to read it."""
+        return self.in_step if self.kind == "view" else self.state == "Live"
+
     @staticmethod
     def from_row(row: dict[str, Any]) -> "Relation":
         return Relation(**{**row, "schema": Schema.from_json(row["schema"])})

@@ -8,6 +8,7 @@ Arrow.
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,11 +18,22 @@ from ops.common.ports import Lake
 from ops.common.schema import Schema
 from ops.common.table.point_lookup import WORKERS, Keys, PointLookup, as_rows, key_columns, one
 
-REACH_ROWS = 200_000
-REACH_BYTES = 1 << 30
-"""Of files that are looked through, a row group at a time."""
-HELD_BYTES = 1 << 26
-"""Of log files that are held as a whole."""
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How much the driver takes upon itself; what is more is Spark's."""
+
+    rows: int = 200_000
+    """Of log files."""
+    bytes: int = 1 << 30
+    """Of files that are looked through for some keys, a row group at a time."""
+    held_bytes: int = 1 << 26
+    """Of log files that are held as a whole."""
+    handed_rows: int = 20_000
+    """Of a log that is handed to Spark with the plan; of more, only what is superseded in it."""
+
+
+DRIVER = Reach()
 
 
 def small_changes(
@@ -64,6 +76,21 @@ def newest_of(lake: Lake, schema: Schema, logs: Sequence[str]) -> pa.Table:
         last = _ends(key, schema)[1]
         key, new = key.take(last), new.take(last)
     return pa.table({"key": key, "new": new})
+
+
+def superseded(lake: Lake, schema: Schema, logs: Sequence[str]) -> pa.Table:
+    """Return (`key`, `epoch`) of the rows in `logs` that a later file has a row of the key after.
+
+    The files come in the order of their epochs.
+    """
+    parts = _read(lake, logs, ["key", "epoch"])
+    key = pa.concat_arrays([_keys(part, schema) for part in parts])
+    epoch = pa.concat_arrays([one(part.column("epoch")) for part in parts])
+    last = _ends(key, schema)[1]
+    at = pc.indices_nonzero(
+        pc.invert(pc.is_in(pa.array(range(len(key)), pa.int64()), value_set=last))
+    )
+    return pa.table({"key": key.take(at), "epoch": epoch.take(at)})
 
 
 def _read(lake: Lake, paths: Sequence[str], columns: list[str]) -> list[pa.Table]:

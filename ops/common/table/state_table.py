@@ -24,13 +24,7 @@ from ops.common.table.key_range import KeyRanges, joined, overlap
 from ops.common.table.log import DELETE, UPSERT, log_ddl
 from ops.common.table.point_lookup import KEY_KINDS
 from ops.common.table.relation import Contents, DataFile, Relation, StagedFile
-from ops.common.table.small_changes import (
-    HELD_BYTES,
-    REACH_BYTES,
-    REACH_ROWS,
-    newest_of,
-    small_changes,
-)
+from ops.common.table.small_changes import DRIVER, Reach, newest_of, small_changes, superseded
 
 BROADCAST_ROWS = 1_000_000
 """A log of up to this many rows goes to wherever the base's rows are, not the other way round."""
@@ -41,6 +35,7 @@ class StateTable:
     spark: SparkSession
     lake: Lake
     relation: Relation
+    reach: Reach = DRIVER
 
     @property
     def schema(self) -> Schema:
@@ -51,13 +46,16 @@ class StateTable:
         rows = self._base_rows(contents)
         if not contents.logs:
             return rows.select(*self._columns())
-        if self._is_held(contents.logs):
-            named, upserts = self._newest_here(contents.logs)
-            return self._overlay(rows, named, upserts, small=True)
-        newest = self.newest(contents)
-        upserts = newest.where(F.col("op") != DELETE).select("new.*")
-        small = sum(f.rows for f in contents.logs) <= BROADCAST_ROWS
-        return self._overlay(rows, newest.select("key"), upserts, small=small)
+        log = self.log(contents.logs)
+        counted = sum(f.rows for f in contents.logs)
+        if not self._is_held(contents.logs):
+            upserts = _rows(self.newest(contents))
+        elif counted <= self.reach.handed_rows:
+            newest = newest_of(self.lake, self.schema, [f.path for f in contents.logs])
+            log, upserts = self._key_frame(newest.select(["key"])), self._handed(newest)
+        else:
+            upserts = self._without_superseded(log, contents.logs)
+        return self._overlay(rows, log, upserts, small=counted <= BROADCAST_ROWS)
 
     def lookup(
         self, contents: Contents, keys: DataFrame, *, ranges: KeyRanges | None = None
@@ -166,7 +164,7 @@ class StateTable:
             return False
         near = _near(before, ranges)
         size = sum(size for _, size in self._below(near, ranges)) + sum(f.bytes for f in near.logs)
-        return sum(f.rows for f in files) <= REACH_ROWS and size <= REACH_BYTES
+        return sum(f.rows for f in files) <= self.reach.rows and size <= self.reach.bytes
 
     def _small(
         self, files: Sequence[DataFile | StagedFile], before: Contents, ranges: KeyRanges | None
@@ -218,15 +216,26 @@ class StateTable:
         ).select(*self._columns())
         return kept.unionByName(upserts.select(*self._columns()))
 
-    def _newest_here(self, logs: Sequence[DataFile]) -> tuple[DataFrame, DataFrame]:
-        newest = newest_of(self.lake, self.schema, [f.path for f in logs])
-        upserts = newest.column("new").combine_chunks().drop_null().flatten()
-        named = self.spark.createDataFrame(
-            newest.select(["key"]), f"key {struct_ddl(self.schema.key_columns)}"
+    def _without_superseded(self, log: DataFrame, files: Sequence[DataFile]) -> DataFrame:
+        """Return the rows that a log leaves; which are superseded is found out here, not in Spark:
+        they are few, and a grouping of the others costs seconds."""
+        stale = superseded(self.lake, self.schema, [f.path for f in files])
+        if not stale.num_rows:
+            return _rows(log)
+        old = self._key_frame(stale, ", epoch BIGINT").select(
+            F.col("key").alias("stale"), F.col("epoch").alias("stale_epoch")
         )
-        return named, self.spark.createDataFrame(
-            pa.table(upserts, names=self.schema.names), self._ddl()
-        )
+        same = same_key("key", "stale", self.schema.key_columns)
+        again = same & (F.col("epoch") == F.col("stale_epoch"))
+        return _rows(log.join(F.broadcast(old), on=again, how="left_anti"))
+
+    def _handed(self, newest: pa.Table) -> DataFrame:
+        rows = newest.column("new").combine_chunks().drop_null().flatten()
+        return self.spark.createDataFrame(pa.table(rows, names=self.schema.names), self._ddl())
+
+    def _key_frame(self, keys: pa.Table, more: str = "") -> DataFrame:
+        ddl = f"key {struct_ddl(self.schema.key_columns)}{more}"
+        return self.spark.createDataFrame(keys, ddl)
 
     def _ddl(self) -> str:
         return ", ".join(f"{quote(c.name)} {spark_type(c.type)}" for c in self.schema.columns)
@@ -236,10 +245,14 @@ class StateTable:
         if any(column.type.kind not in KEY_KINDS for column in self.schema.key_columns):
             return False
         rows, size = sum(f.rows for f in logs), sum(f.bytes for f in logs)
-        return rows <= REACH_ROWS and size <= HELD_BYTES
+        return rows <= self.reach.rows and size <= self.reach.held_bytes
 
     def _columns(self) -> list[str]:
         return [quote(name) for name in self.schema.names]
+
+
+def _rows(log: DataFrame) -> DataFrame:
+    return log.where(F.col("op") != DELETE).select("new.*")
 
 
 def _moved(net: DataFrame) -> DataFrame:

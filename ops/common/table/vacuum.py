@@ -1,8 +1,9 @@
 """Delete what no readable Delta version of a relation's base names.
 
-The bases that are recorded are the versions that can still be read; a pinned one is never
-forgotten. A file that the oldest of them does not name, and that was removed by it or before, is
-in none of the later ones either: Delta's history only goes forward here.
+The bases that are recorded are the versions that can still be asked for, and those that were
+forgotten of late, or since the oldest pin was taken, may still be being read. A file that the
+oldest of them does not name, and that was removed by it or before, is in none of the later ones
+either: Delta's history only goes forward here.
 
 Pure.
 """
@@ -12,7 +13,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ops.common.ports import Failpoint, Lake, Store
-from ops.common.table.relation import Relation, listing
+from ops.common.table.collect import UNLISTED_SECONDS
+from ops.common.table.relation import Relation
 
 
 class DeltaFiles(Protocol):
@@ -35,18 +37,18 @@ class Vacuum:
     delta: DeltaFiles
     failpoint: Failpoint
 
-    def vacuum(self, relation: Relation) -> int:
+    def vacuum(self, relation: Relation, *, grace_s: float = UNLISTED_SECONDS) -> int:
         """Run one round; return how many files were deleted."""
-        bases = listing(self.store, relation).bases
-        if not bases:
+        kept = self.store.query("select_kept_versions", relation=relation.id, grace_seconds=grace_s)
+        if not kept:
             return 0
-        versions = sorted({base.version for base in bases})
+        versions = [row["version"] for row in kept]
         # Delta remembers for a week what was removed, though it is long deleted.
         there = set(self.lake.list(relation.path))
         removed = [p for p in self.delta.removed_before(relation.path, versions) if p in there]
         for path in removed:
             self._delete(path)
-        pages = self.store.query("select_folded_pages", relation=relation.id)
+        pages = self.store.query("select_folded_pages", relation=relation.id, grace_seconds=grace_s)
         if not pages:
             return len(removed)
         # Pages lie in the folders of their attempts, which Delta takes for hidden.

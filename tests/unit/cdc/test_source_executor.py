@@ -45,6 +45,11 @@ class FakeStream:
         pass
 
 
+class NothingToRepair:
+    def look(self) -> dict[int, Any]:
+        return {}
+
+
 class Running:
     def __init__(self) -> None:
         self.stream = FakeStream()
@@ -63,6 +68,7 @@ class Running:
             clock=SystemClock(),
             failpoint=lambda _: None,
             forward=lambda barrier, files: None,
+            repairs=NothingToRepair(),  # type: ignore[arg-type]
         )
 
     def _emit(self, said: str) -> int:

@@ -1,0 +1,174 @@
+"""Comparing a live table with its source, and repairing it, wired.
+
+Somebody must run the stream meanwhile; the command line attends to that (`attendance.attended`).
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from ops.backfill.cdc.prepare import committed_position
+from ops.backfill.cdc.renew import renew_source
+from ops.backfill.cdc.verify.canonical import postgres_hash
+from ops.backfill.cdc.verify.executor import VerifyExecutor
+from ops.backfill.cdc.verify.ranges import ALL, KeyRange
+from ops.backfill.cdc.verify.report import VerifyReport
+from ops.common.errors import ConfigError, LeaseHeld, SourceBroken, UnknownRelation
+from ops.common.table.relation import Relation, find_relation, relations_of
+from ops.common.table.state_table import StateTable
+from ops.planner.apply import main_graph, verify_graph
+from ops.planner.plan import PipelinePlan, TablePlan
+from orchestration import running
+from orchestration.deployment import Deployment
+from orchestration.running import Tell
+from resources.checksums import SparkChecksums
+from resources.pages import SparkPages
+
+FLUSH_SECONDS = 600.0
+READABLE = ("Live", "Repairing")
+
+Check = Callable[[], None]
+
+
+def verify_table(
+    deployment: Deployment,
+    pipeline: str,
+    table: str,
+    *,
+    within: KeyRange = ALL,
+    owner: str,
+    tell: Tell,
+    check: Check = lambda: None,
+) -> VerifyReport:
+    """Compare a table with its source; somebody runs the stream meanwhile."""
+    with _executor(deployment, pipeline, table, owner=owner, tell=tell, check=check) as executor:
+        return executor.verify(within)
+
+
+def repair_table(
+    deployment: Deployment,
+    pipeline: str,
+    table: str,
+    *,
+    within: KeyRange = ALL,
+    owner: str,
+    tell: Tell,
+    check: Check = lambda: None,
+) -> VerifyReport:
+    """Compare a table with its source and write what differs; the stream takes it in."""
+    with _executor(deployment, pipeline, table, owner=owner, tell=tell, check=check) as executor:
+        return executor.repair(within)
+
+
+def renew(deployment: Deployment, pipeline: str, *, owner: str, tell: Tell) -> bool:
+    """Make a new slot for each source whose changes are lost; say whether there was one.
+
+    Where somebody runs the stream nothing is lost.
+    """
+    plan = deployment.pipeline(pipeline)
+    store, found = deployment.store, False
+    wait_s = 2 * deployment.settings.lease_seconds
+    try:
+        with running.lease(deployment, main_graph(pipeline), owner=owner, wait_s=wait_s) as keeper:
+            for source_plan in plan.sources:
+                source = deployment.source(source_plan)
+                try:
+                    committed_position(store, source, source_plan)
+                except SourceBroken as broken:
+                    found = True
+                    renew_source(
+                        store,
+                        source,
+                        source_plan,
+                        [t for t in plan.tables if t.source == source_plan.name],
+                        term=keeper.term,
+                        why=broken.why,
+                        failpoint=deployment.failpoint,
+                        tell=tell,
+                    )
+    except LeaseHeld:
+        tell(f"{pipeline} is running: its slots are there")
+    return found
+
+
+def repair_pipeline(
+    deployment: Deployment, pipeline: str, *, owner: str, tell: Tell, check: Check = lambda: None
+) -> list[VerifyReport]:
+    """Compare and repair every table that was live; the stream is run by somebody."""
+    relations = relations_of(deployment.store, pipeline)
+    names = [r.name for r in relations if r.kind == "table" and r.state in READABLE]
+    return [
+        repair_table(deployment, pipeline, name, owner=owner, tell=tell, check=check)
+        for name in names
+    ]
+
+
+@contextmanager
+def _executor(
+    deployment: Deployment, pipeline: str, table: str, *, owner: str, tell: Tell, check: Check
+) -> Iterator[VerifyExecutor]:
+    plan = deployment.pipeline(pipeline)
+    table_plan = plan.table(table)
+    if table_plan is None:
+        raise UnknownRelation(table, [t.name for t in plan.tables])
+    relation = find_relation(relations_of(deployment.store, pipeline), table)
+    if relation.state not in READABLE:
+        raise NotComparable(relation)
+    graph = verify_graph(pipeline, table)
+    deployment.failpoint("repair.before_graph")
+    deployment.store.execute("ensure_graph", graph=graph, pipeline=pipeline, kind="maintenance")
+    deployment.failpoint("repair.after_graph")
+    with running.lease(deployment, graph, owner=owner) as keeper:
+        source = deployment.source(plan.source(table_plan.source))
+        yield VerifyExecutor(
+            relation,
+            main_graph(pipeline),
+            deployment.store,
+            source,
+            _checksums(deployment, plan, table_plan, relation),
+            _pages(deployment, plan, table_plan, relation),
+            StateTable(deployment.spark(), deployment.lake, relation),
+            keeper,
+            lambda: running.flush(deployment, pipeline, timeout_s=FLUSH_SECONDS, check=check),
+            check,
+            deployment.failpoint,
+            tell,
+            table_plan.page_rows,
+            table_plan.parallelism,
+        )
+
+
+def _checksums(
+    deployment: Deployment, plan: PipelinePlan, table: TablePlan, relation: Relation
+) -> SparkChecksums:
+    return SparkChecksums(
+        deployment.spark(),
+        deployment.source(plan.source(table.source)),
+        table.external_schema,
+        table.external_table,
+        relation.schema.key,
+        postgres_hash(relation.schema.columns),
+        table.parallelism,
+    )
+
+
+def _pages(
+    deployment: Deployment, plan: PipelinePlan, table: TablePlan, relation: Relation
+) -> SparkPages:
+    return SparkPages(
+        deployment.spark(),
+        deployment.source(plan.source(table.source)),
+        deployment.lake,
+        table.external_schema,
+        table.external_table,
+        [(c.name, str(c.type)) for c in relation.schema.columns],
+        relation.schema.key[0],
+    )
+
+
+class NotComparable(ConfigError):
+    def __init__(self, relation: Relation) -> None:
+        why = f": {relation.why}" if relation.why else ""
+        super().__init__(
+            f"{relation.name} is {relation.state}{why}; only a live table can be compared with its "
+            "source"
+        )

@@ -1,0 +1,2 @@
+-- When a backfill must begin anew.
+DELETE FROM splits WHERE relation = %(relation)s
