@@ -12,8 +12,10 @@ from rich.table import Table
 
 from ops.backfill.progress import PipelineProgress, pipeline_progress
 from ops.common.errors import ConfigError
-from ops.planner.apply import plan_steps
+from ops.common.table.relation import find_relation, relations_of
+from ops.planner.apply import bound_view, plan_steps
 from ops.planner.diff import render
+from ops.planner.explain import explain
 from orchestration import backfilling, reading, running
 from orchestration.controls import require_applied
 from orchestration.deployment import Deployment, open_deployment
@@ -35,6 +37,19 @@ def plan(settings: Settings, *, apply: bool) -> int:
             if apply:
                 running.ensure_applied(deployment, found)
         console.print("applied" if apply else "nothing was done; `tidegate plan --apply` does it")
+    return 0
+
+
+def explain_view(settings: Settings, relation: str) -> int:
+    with open_deployment(settings) as deployment:
+        pipeline, name, _, is_table = _find_plan(deployment, relation)
+        view = deployment.pipeline(pipeline).view(name)
+        if is_table or view is None:
+            raise ConfigError(f"{name} is a table; there is something to explain about views only")
+        require_applied(deployment, pipeline)
+        relations = relations_of(deployment.store, pipeline)
+        upstream = find_relation(relations, view.upstream).schema
+        print(explain(bound_view(view, relations), upstream))
     return 0
 
 
