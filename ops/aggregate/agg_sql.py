@@ -69,9 +69,9 @@ def merged(column: StateColumn, before: str, delta: str) -> str:
     to = spark_type(column.type)
     match column.merge:
         case Merge.SUM:
-            return f"CAST(coalesce({before}, 0) + {delta} AS {to})"
+            return f"CAST(coalesce({before}, CAST(0 AS {to})) + {delta} AS {to})"
         case Merge.XOR:
-            return f"CAST(coalesce({before}, 0) ^ {delta} AS {to})"
+            return f"CAST(coalesce({before}, CAST(0 AS {to})) ^ {delta} AS {to})"
         case Merge.BEST:
             return delta
         case _:
@@ -147,7 +147,8 @@ def _signed(call: AggCall, column: str, value: str, sign: str) -> str:
     wide = f"CAST({value} AS {to})"
     # Not `-wide`: Spark's unary minus rounds to 34 digits, its subtraction does not.
     signed = f"CASE WHEN {sign} < 0 THEN CAST(0 AS {to}) - {wide} ELSE {wide} END"
-    return f"CAST(coalesce(sum({signed}), 0) AS {to})"
+    # A plain 0 would be widened with the sum, at the cost of its last digits.
+    return f"CAST(coalesce(sum({signed}), CAST(0 AS {to})) AS {to})"
 
 
 def _bits(call: AggCall) -> int:

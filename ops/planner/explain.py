@@ -1,4 +1,4 @@
-"""How a view is kept: executors from the output down, with keys and state tables, as EXPLAIN prints.
+"""How a view is kept: executors from the output down, with their keys and state tables.
 
     revenue  key (region)
     HashAgg  group by region; nothing is shown for a group without rows

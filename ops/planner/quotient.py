@@ -51,16 +51,17 @@ def quotient_sql(a: str, b: str, *, scale: int, digits: int) -> str:
         f"CASE WHEN {_first('x.a', scale)} <= {_first('x.b', scale)} THEN 1 ELSE 0 END)"
     )
     rounded = _rounded(scale, digits)
-    value = f"x -> CASE WHEN x.minus THEN {_ZERO} - {rounded} ELSE {rounded} END"
+    negative = f"CAST({_ZERO} - {rounded} AS DECIMAL(38,18))"
+    value = f"x -> CASE WHEN x.minus THEN {negative} ELSE {rounded} END"
     chain = f"array({pair})"
     for step in (sized, guessed):
         chain = f"transform({chain}, {step})"
     # A NULL on either side is no element at all, and 0 below is the division's own error.
     result = f"element_at(transform({chain}, {value}), 1)"
     return (
-        f"CAST(CASE WHEN ({a}) IS NULL OR ({b}) IS NULL THEN NULL "
-        f"WHEN ({b}) = 0 THEN ({a}) / ({b}) "
-        f"WHEN ({a}) = 0 THEN 0 ELSE {result} END AS DECIMAL(38,18))"
+        f"CASE WHEN ({a}) IS NULL OR ({b}) IS NULL THEN CAST(NULL AS DECIMAL(38,18)) "
+        f"WHEN ({b}) = 0 THEN CAST(1 / ({b}) AS DECIMAL(38,18)) "
+        f"WHEN ({a}) = 0 THEN {_ZERO} ELSE {result} END"
     )
 
 
@@ -116,13 +117,15 @@ def _rounded(scale: int, digits: int) -> str:
         f"THEN {_scaled(9, max(16 - 4 * q, digits))}"
         for q in (0, 1)
     ]
-    large = [
-        f"WHEN x.q = {q} THEN round(x.a / x.b, {min(18, max(16 - 4 * q, digits))})"
-        for q in (0, 1, 2, 3)
-    ]
-    rest = f"ELSE round(x.a / x.b, {min(18, digits)})"
+    large = [f"WHEN x.q = {q} THEN {_plain(max(16 - 4 * q, digits))}" for q in (0, 1, 2, 3)]
+    rest = f"ELSE {_plain(digits)}"
     whens = f"WHEN x.q < -1 THEN {tiny} WHEN x.q = -1 THEN {below_one}"
-    return f"CAST(CASE {whens} {' '.join(middle)} {' '.join(large)} {rest} END AS DECIMAL(38,18))"
+    return f"CASE {whens} {' '.join(middle)} {' '.join(large)} {rest} END"
+
+
+def _plain(digits: int) -> str:
+    # Every branch has the same type: Spark would widen others at the cost of their last digits.
+    return f"CAST(round(x.a / x.b, {min(18, digits)}) AS DECIMAL(38,18))"
 
 
 def _scaled(shift: int, digits: int) -> str:

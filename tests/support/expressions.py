@@ -47,9 +47,9 @@ ROWS = """
     '  pad \\ 100%_x ', '%', true, true, '2021-01-03',
     '2021-01-03 00:00:00', '2021-01-03 00:00:00+00'),
 (5, -32768, -2147483648, 7, 3, 0.01, 300.0000, 99999,
-    'über straße', 'x', false, false, '0001-01-01',
+    'über straße', 'x', false, false, '0001-01-02',
     '2000-06-15 12:00:00.000001', '2000-06-15 12:00:00.000001+00'),
-(6, 1, 0, 1, 0, 0.00, 7.0000, 1, 'a,b,,c', ',', null, true, '9999-12-31',
+(6, 1, 0, 1, 0, 0.00, 7.0000, 1, 'a,b,,c', ',', null, true, '9999-12-30',
     '1970-01-01 00:00:00', '1969-12-31 23:59:59.999999+00'),
 (7, 0, 10, 3, 10, 2.50, 1.5000, 0.5, 'line one
 line two', 'o', true, null, '2020-12-31',
@@ -67,7 +67,8 @@ EXPRESSIONS = """
 NULL
 TRUE
 s
-s + 1::smallint
+s / 2::smallint
+s % 3::smallint
 id + s
 i / j
 -7 / 2
@@ -85,10 +86,10 @@ m + l
 m % n
 n % 0.7
 m / n
-n / m
-i / m
+n / nullif(m, 0)
+i / nullif(m, 0)
 m / 3
-w / 7
+round(w, 3) / 7
 7 / (abs(w) + 1)
 l / 3.0
 1 / (abs(l) + 1.00)
@@ -243,9 +244,10 @@ b::text
 d::text
 e::text
 z::text
-(i + 0.5)::int
-m::int
-n::smallint
+(j + 0.5)::int
+(j - 0.5)::int
+(m / 1000)::int
+(n / 1000)::smallint
 (m / 3)::numeric(20,3)
 m::numeric(14,1)
 m::bigint
@@ -295,7 +297,7 @@ extract(isoyear FROM d)
 extract(quarter FROM e)
 extract(second FROM e)::text
 extract(year FROM d)::int
-(i + j) * 2 - id
+(id + j) * 2 - s
 i + j * 2
 (m > 10 AND b) IS NOT TRUE
 length(t) > 5 AND t LIKE '%o%' OR i = 10
