@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 
 from ops.common.epoch import Epoch
 from ops.common.errors import ConfigError, LeaseHeld
-from ops.common.table.relation import Relation, find_relation, relations_of
+from ops.common.table.relation import Relation
 from ops.planner.apply import main_graph
 from ops.planner.plan import ViewPlan
 from orchestration import running
@@ -50,7 +50,7 @@ def attended(
     deployment: Deployment, pipeline: str, *, owner: str, tell: running.Tell
 ) -> Iterator[Attendance]:
     """For the time of the block, be the stream whenever nobody else is."""
-    running.ensure_applied(deployment, deployment.pipeline(pipeline))
+    running.ensure_known(deployment, pipeline, tell=tell)
     attendance = Attendance()
 
     def attend() -> None:
@@ -113,11 +113,11 @@ def flush_attended(
         return running.flush(deployment, pipeline, timeout_s=FLUSH_SECONDS, check=attendance.check)
 
 
-def require_upstream_filled(deployment: Deployment, view: ViewPlan) -> None:
+def require_upstream_filled(deployment: Deployment, view: ViewPlan, *, tell: running.Tell) -> None:
     """Refuse to wait for a table that nobody fills."""
-    running.ensure_applied(deployment, deployment.pipeline(view.pipeline))
+    applied = running.ensure_known(deployment, view.pipeline, tell=tell)
     store = deployment.store
-    upstream = find_relation(relations_of(store, view.pipeline), view.upstream)
+    upstream = applied.upstream(applied.to_fill(view.name))
     filling = store.query("select_graph", graph=upstream.graph)[0]["seconds_left"]
     if upstream.state in _UNFILLED and not filling:
         raise UpstreamNotFilled(view, upstream)

@@ -76,6 +76,11 @@ def _parser() -> argparse.ArgumentParser:
     backfill = word("backfill", _backfill, "fill one table or view, or some of its vnodes")
     backfill.add_argument("relation")
     backfill.add_argument("--vnodes", type=_vnodes, help="a..b, both included (default: all)")
+    backfill.add_argument(
+        "--anew",
+        action="store_true",
+        help="build it, and what reads it, again beside what is there; swapped when live",
+    )
 
     status = word("status", _status, "where every table and view is")
     status.add_argument("--json", action="store_true", help="for programs")
@@ -89,9 +94,14 @@ def _parser() -> argparse.ArgumentParser:
     resume = word("resume", _resume, "a paused pipeline goes on where it was")
     resume.add_argument("pipeline")
 
-    throttle = word("throttle", _throttle, "limit how fast a table is backfilled")
+    throttle = word("throttle", _throttle, "limit how fast a table is backfilled, from now on")
     throttle.add_argument("table", metavar="PIPELINE/TABLE")
-    throttle.add_argument("rate", metavar="ROWS_PER_S", help="0 or none for no limit")
+    throttle.add_argument(
+        "rate", metavar="ROWS_PER_S", nargs="?", help="0 or none for no limit (default: as it is)"
+    )
+    throttle.add_argument(
+        "--parallelism", metavar="N", help="how many readers, or default for as many as defined"
+    )
 
     live = word("set", _set, "change settings of a running pipeline")
     live.add_argument("pipeline")
@@ -105,6 +115,11 @@ def _parser() -> argparse.ArgumentParser:
     read = word("read", _read, "print tables and views, all as of one epoch")
     read.add_argument("relations", nargs="+", metavar="relation")
     read.add_argument("--as-of", help="an epoch's number or an ISO time (default: the newest)")
+    read.add_argument(
+        "--partial",
+        action="store_true",
+        help="a table that one reader is filling (backfill.parallelism = 0): the keys read so far",
+    )
     read.add_argument("--limit", type=int, default=20, help="rows to print (default 20)")
     read.add_argument("--format", choices=["table", "csv", "json"], default="table")
 
@@ -127,8 +142,10 @@ def _parser() -> argparse.ArgumentParser:
     test.add_argument("what", nargs="*", metavar="fast|all|PATH", help="default: all")
 
     bench = word("bench", _bench, "measure, beside a peer, in one run")
-    bench.add_argument("what", choices=["tick", "state-table"])
-    bench.add_argument("--rows", type=int, default=1_000_000, help="of `tick`")
+    bench.add_argument("what", choices=["tick", "state-table", "verify", "backfill"])
+    bench.add_argument(
+        "--rows", type=int, help="default: 5000000 for `backfill`, 1000000 for `tick` and `verify`"
+    )
     bench.add_argument(
         "--millions", type=int, nargs="+", default=[1, 10, 50], help="keys of `state-table`"
     )
@@ -171,7 +188,7 @@ def _run(arguments: argparse.Namespace, settings: Settings) -> int:
 def _backfill(arguments: argparse.Namespace, settings: Settings) -> int:
     from orchestration.commands import backfill
 
-    return backfill(settings, arguments.relation, vnodes=arguments.vnodes)
+    return backfill(settings, arguments.relation, vnodes=arguments.vnodes, anew=arguments.anew)
 
 
 def _status(arguments: argparse.Namespace, settings: Settings) -> int:
@@ -201,7 +218,7 @@ def _resume(arguments: argparse.Namespace, settings: Settings) -> int:
 def _throttle(arguments: argparse.Namespace, settings: Settings) -> int:
     from orchestration.controls import throttle
 
-    return throttle(settings, arguments.table, arguments.rate)
+    return throttle(settings, arguments.table, arguments.rate, arguments.parallelism)
 
 
 def _set(arguments: argparse.Namespace, settings: Settings) -> int:
@@ -217,6 +234,7 @@ def _read(arguments: argparse.Namespace, settings: Settings) -> int:
         settings,
         arguments.relations,
         as_of=arguments.as_of,
+        partial=arguments.partial,
         limit=arguments.limit,
         form=arguments.format,
     )
@@ -268,9 +286,17 @@ def _bench(arguments: argparse.Namespace, settings: Settings) -> int:
             ticks=arguments.ticks,
             json_path=arguments.json,
         )
+    if arguments.what == "backfill":
+        from tests.bench.backfill import bench_backfill
+
+        return bench_backfill(settings, rows=arguments.rows or 5_000_000, json_path=arguments.json)
+    if arguments.what == "verify":
+        from tests.bench.verify import bench_verify
+
+        return bench_verify(settings, rows=arguments.rows or 1_000_000, json_path=arguments.json)
     from tests.bench.tick import bench_tick
 
-    return bench_tick(settings, rows=arguments.rows, json_path=arguments.json)
+    return bench_tick(settings, rows=arguments.rows or 1_000_000, json_path=arguments.json)
 
 
 def _seconds(text: str) -> float:

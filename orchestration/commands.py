@@ -5,6 +5,7 @@ import json
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 
 import pyarrow as pa
 from rich.console import Console
@@ -12,14 +13,15 @@ from rich.table import Table
 
 from ops.backfill.progress import PipelineProgress, pipeline_progress
 from ops.common.errors import ConfigError
-from ops.common.table.relation import find_relation, relations_of
-from ops.planner.apply import bound_view, plan_steps
-from ops.planner.diff import render
+from ops.common.printed import printed_rows
+from ops.common.table.relation import Role
 from ops.planner.explain import explain
-from orchestration import backfilling, reading, running
+from ops.planner.stored import applied_pipeline
+from orchestration import backfilling, lifecycle, reading, running
 from orchestration.controls import require_applied
 from orchestration.deployment import Deployment, open_deployment
 from orchestration.local_run import LocalRun
+from orchestration.partial_reading import held_partial
 from orchestration.screen import ProgressView, status_table
 from resources.settings import Settings
 
@@ -31,11 +33,13 @@ def plan(settings: Settings, *, apply: bool) -> int:
         if not plans:
             raise ConfigError(f"there is no .sql file in {settings.pipelines}")
         for found in plans.values():
-            steps = plan_steps(deployment.store, found)
             console.print(f"pipeline {found.name}", style="bold")
-            console.print(render(steps), highlight=False)
+            for line in lifecycle.explain(deployment, found):
+                console.print(line, highlight=False, markup=False, soft_wrap=True)
             if apply:
-                running.ensure_applied(deployment, found)
+                lifecycle.apply(deployment, found)
+                for line in deployment.left_out(found):
+                    console.print(line, highlight=False)
         console.print("applied" if apply else "nothing was done; `tidegate plan --apply` does it")
     return 0
 
@@ -43,13 +47,12 @@ def plan(settings: Settings, *, apply: bool) -> int:
 def explain_view(settings: Settings, relation: str) -> int:
     with open_deployment(settings) as deployment:
         pipeline, name, _, is_table = _find_plan(deployment, relation)
-        view = deployment.pipeline(pipeline).view(name)
-        if is_table or view is None:
+        if is_table:
             raise ConfigError(f"{name} is a table; there is something to explain about views only")
         require_applied(deployment, pipeline)
-        relations = relations_of(deployment.store, pipeline)
-        upstream = find_relation(relations, view.upstream).schema
-        print(explain(bound_view(view, relations), upstream))
+        applied = applied_pipeline(deployment.store, pipeline)
+        view = applied.current(name)
+        print(explain(applied.bound(view), applied.upstream(view).schema))
     return 0
 
 
@@ -74,10 +77,36 @@ def run(settings: Settings, pipeline: str, *, until_caught_up: bool, seconds: fl
     return 0
 
 
-def backfill(settings: Settings, relation: str, *, vnodes: Sequence[int] | None) -> int:
+def backfill(
+    settings: Settings, relation: str, *, vnodes: Sequence[int] | None, anew: bool = False
+) -> int:
     console = Console()
     with open_deployment(settings) as deployment:
+        if anew and (found := _find_source(deployment, relation)) is not None:
+            pipeline, names = (
+                found[0],
+                lifecycle.begin_source_anew(deployment, *found, owner=deployment.owner),
+            )
+            console.print(f"{', '.join(names)}: built anew beside what is there")
+            for _, table in deployment.applied(pipeline).tables:
+                if table.name in names and table.role == Role.NEXT:
+                    for _ in backfilling.backfill_table(
+                        deployment,
+                        pipeline,
+                        table.name,
+                        None,
+                        owner=deployment.owner,
+                        tell=console.print,
+                    ):
+                        pass
+                    console.print(f"{table.name}: read", highlight=False)
+            return 0
         pipeline, name, count, is_table = _find_plan(deployment, relation)
+        if anew:
+            built = lifecycle.build_anew(deployment, pipeline, name)
+            console.print(
+                f"{', '.join(built)}: built anew beside what is there, and swapped when live"
+            )
         wanted = list(vnodes) if vnodes is not None else list(range(count))
         work = backfilling.backfill_table if is_table else backfilling.backfill_view
         done = work(deployment, pipeline, name, wanted, owner=deployment.owner, tell=console.print)
@@ -123,14 +152,23 @@ def flush(settings: Settings, pipeline: str) -> int:
 
 
 def read(
-    settings: Settings, relations: Sequence[str], *, as_of: str | None, limit: int, form: str
+    settings: Settings,
+    relations: Sequence[str],
+    *,
+    as_of: str | None,
+    partial: bool,
+    limit: int,
+    form: str,
 ) -> int:
     if form == "csv" and len(relations) > 1:
         raise ConfigError("csv has one header: name one table or view, or use --format json")
-    with (
-        open_deployment(settings) as deployment,
-        reading.held(deployment, relations, as_of=as_of) as held,
-    ):
+    if partial and (as_of is not None or len(relations) != 1):
+        raise ConfigError("--partial reads one table, as of now; leave the others and --as-of out")
+    with open_deployment(settings) as deployment, ExitStack() as stack:
+        if partial:
+            held = stack.enter_context(held_partial(deployment, relations[0]))
+        else:
+            held = stack.enter_context(reading.held(deployment, relations, as_of=as_of))
         for name, frame in held.frames.items():
             _show(name, frame.limit(limit).toArrow(), held, form)
     return 0
@@ -138,20 +176,32 @@ def read(
 
 def _show(name: str, rows: pa.Table, held: reading.Held, form: str) -> None:
     if form == "json":
-        for row in rows.to_pylist():
+        for row in printed_rows(rows):
             shown = row if len(held.frames) == 1 else {"relation": name, "row": row}
             print(json.dumps(shown, default=str))
     elif form == "csv":
         out = csv.writer(sys.stdout)
         out.writerow(rows.column_names)
-        out.writerows(row.values() for row in rows.to_pylist())
+        out.writerows(row.values() for row in printed_rows(rows))
     else:
         table = Table(*rows.column_names)
-        for row in rows.to_pylist():
+        for row in printed_rows(rows):
             table.add_row(*("" if v is None else str(v) for v in row.values()))
         console = Console()
         console.print(f"{name} {held.title}", highlight=False, soft_wrap=True)
         console.print(table)
+
+
+def _find_source(deployment: Deployment, name: str) -> tuple[str, str] | None:
+    pipeline, _, short = name.rpartition(".")
+    found = [
+        (plan.name, short)
+        for plan in deployment.pipelines().values()
+        if pipeline in ("", plan.name) and any(s.name == short for s in plan.sources)
+    ]
+    if len(found) > 1:
+        raise ConfigError(f"{name} is ambiguous; write pipeline.{short}")
+    return found[0] if found else None
 
 
 def _find_plan(deployment: Deployment, name: str) -> tuple[str, str, int, bool]:
@@ -176,10 +226,11 @@ def _is_applied(deployment: Deployment, pipeline: str) -> bool:
 
 
 def _json(progress: PipelineProgress) -> dict[str, object]:
+    now_ms = int(time.time() * 1000)
     return {
         "pipeline": progress.pipeline,
         "epoch": progress.committed,
-        "lag_ms": progress.lag_ms(int(time.time() * 1000)),
+        "lag_ms": progress.lag_ms(now_ms),
         "owner": progress.owner,
         "paused": progress.paused,
         "waiting_rows": progress.waiting_rows,
@@ -196,7 +247,15 @@ def _json(progress: PipelineProgress) -> dict[str, object]:
                 "parts_passed": r.parts_passed,
                 "progress": r.progress,
                 "rows_per_s": r.rows_per_s,
+                "parallelism": r.parallelism,
+                "total_rows": r.total_rows,
+                "speed": r.speed,
+                "seconds_left": r.seconds_left,
+                "lag_ms": r.lag_ms(now_ms),
+                "version": r.label,
+                "is_building": r.build is not None,
             }
-            for r in progress.relations
+            for r in (*progress.relations, *progress.builds)
         ],
+        "ending": list(progress.ending),
     }

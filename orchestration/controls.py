@@ -6,9 +6,15 @@ next page; without either it holds from the next start on.
 
 import time
 
-from ops.barrier_worker.live_settings import parse_rows_per_s, parse_settings, show_interval
+from ops.backfill.cdc.cdc_backfill import CdcBackfillExecutor
+from ops.barrier_worker.live_settings import (
+    parse_parallelism,
+    parse_rows_per_s,
+    parse_settings,
+    show_interval,
+)
 from ops.common.errors import ConfigError, TransientError
-from ops.common.table.relation import find_relation, relations_of
+from ops.common.table.relation import Relation, to_fill, versions_of
 from ops.planner.apply import main_graph
 from orchestration.deployment import Deployment, open_deployment
 from resources.settings import Settings
@@ -36,13 +42,19 @@ def resume(settings: Settings, pipeline: str) -> int:
     return 0
 
 
-def throttle(settings: Settings, relation: str, rate: str) -> int:
-    rows_per_s = parse_rows_per_s(rate)
+def throttle(settings: Settings, relation: str, rate: str | None, parallelism: str | None) -> int:
+    if rate is None and parallelism is None:
+        raise ConfigError("say how many rows a second, or --parallelism how many readers")
+    rows_per_s = None if rate is None else parse_rows_per_s(rate)
+    readers = None if parallelism is None else parse_parallelism(parallelism)
     pipeline, slash, table = relation.partition("/")
     if not slash or not table:
         raise ConfigError(f"write the table with its pipeline: shop/orders, not {relation!r}")
     with open_deployment(settings) as deployment:
-        print(set_throttle(deployment, pipeline, table, rows_per_s=rows_per_s))
+        if rate is not None:
+            print(set_throttle(deployment, pipeline, table, rows_per_s=rows_per_s))
+        if parallelism is not None:
+            print(set_parallelism(deployment, pipeline, table, readers=readers))
     return 0
 
 
@@ -84,10 +96,7 @@ def set_paused(
 def set_throttle(
     deployment: Deployment, pipeline: str, table: str, *, rows_per_s: int | None
 ) -> str:
-    require_applied(deployment, pipeline)
-    relation = find_relation(relations_of(deployment.store, pipeline), table)
-    if relation.kind != "table":
-        raise ConfigError(f"{table} is a view; only the backfill of a table can be throttled")
+    relation = _table(deployment, pipeline, table)
     deployment.store.execute(
         "set_rows_per_second", relation=relation.id, rows_per_second=rows_per_s
     )
@@ -95,9 +104,32 @@ def set_throttle(
     return f"the backfill of {pipeline}/{table} reads {limit}"
 
 
+def set_parallelism(
+    deployment: Deployment, pipeline: str, table: str, *, readers: int | None
+) -> str:
+    relation = _table(deployment, pipeline, table)
+    splits = deployment.store.query("select_splits", relation=relation.id)
+    if any(split["version"] == CdcBackfillExecutor.version for split in splits):
+        raise ConfigError(
+            f"{pipeline}/{table} is filled by one reader in key order "
+            "(backfill.parallelism = '0'), which does not become many"
+        )
+    deployment.store.execute("set_parallelism", relation=relation.id, parallelism=readers)
+    words = "as many readers as its definition says" if readers is None else f"{readers} readers"
+    return f"the backfill of {pipeline}/{table} has {words}"
+
+
+def _table(deployment: Deployment, pipeline: str, table: str) -> Relation:
+    require_applied(deployment, pipeline)
+    relation = to_fill(versions_of(deployment.store, pipeline), table)
+    if relation.kind != "table":
+        raise ConfigError(f"{table} is a view; only the backfill of a table can be throttled")
+    return relation
+
+
 def require_applied(deployment: Deployment, pipeline: str) -> None:
-    deployment.pipeline(pipeline)
     if not deployment.store.query("select_graph", graph=main_graph(pipeline)):
+        deployment.pipeline(pipeline)
         raise ConfigError(f"{pipeline} is not applied yet; `tidegate plan --apply` does it")
 
 

@@ -12,6 +12,7 @@ from orchestration.assets.cdc_backfill import build_cdc_backfill
 from orchestration.assets.snapshot_backfill import build_snapshot_backfill
 from orchestration.assets.table import build_table
 from orchestration.assets.view import build_view
+from orchestration.checks.backfill import build_equals_source
 from orchestration.deployment import read_pipelines
 from orchestration.io_manager import TidegateIOManager
 from orchestration.jobs import build_backfill_job, build_follow_job, build_stream_job
@@ -37,6 +38,7 @@ def build_definitions(plans: Mapping[str, PipelinePlan]) -> dg.Definitions:
             *(build_snapshot_backfill(view) for view in views),
             *(build_view(view) for view in views),
         ],
+        asset_checks=[build_equals_source(table) for table in tables],
         jobs=jobs,
         sensors=[build_barrier_sensor(plans, jobs)] if jobs else [],
         resources={

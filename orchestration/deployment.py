@@ -9,7 +9,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -23,6 +23,7 @@ from ops.common.table.merge import MAX_LOG_FILES
 from ops.planner.apply import Described
 from ops.planner.parse import load_pipelines
 from ops.planner.plan import PipelinePlan, SourcePlan, TablePlan
+from ops.planner.stored import Applied, applied_pipeline, is_masked, with_secrets_of
 from resources.clock import SystemClock
 from resources.control_store import ControlStore
 from resources.delta import Delta
@@ -91,6 +92,22 @@ class Deployment:
             raise ConfigError(f"no pipeline is called {name!r}; there are: {known}")
         return plans[name]
 
+    def applied(self, name: str) -> Applied:
+        """Return a pipeline as it was applied; masked passwords are taken from its file."""
+        found = applied_pipeline(self.store, name)
+        if not any(is_masked(source) for source in found.sources.values()):
+            return found
+        sources = {source.name: self.with_secrets(source) for source in found.sources.values()}
+        return replace(found, sources=sources)
+
+    def with_secrets(self, source: SourcePlan) -> SourcePlan:
+        """Return a stored source with the password that its file has."""
+        if not is_masked(source):
+            return source
+        plan = self.pipelines().get(source.pipeline, PipelinePlan(source.pipeline))
+        written = next((s for s in plan.sources if s.name == source.name), None)
+        return with_secrets_of(source, written)
+
     def source(self, plan: SourcePlan) -> PostgresSource:
         """Return the source's database; secrets are looked up here and nowhere earlier."""
         resolved = plan.resolved(lambda name: self.settings.secret(name).reveal())
@@ -107,6 +124,17 @@ class Deployment:
             conninfo["sslmode"] = options["ssl.mode"]
         return PostgresSource(conninfo)
 
+    def left_out(self, plan: PipelinePlan) -> Iterator[str]:
+        """Say which columns `(*)` does not mean, of the tables of a plan."""
+        for table in plan.tables:
+            if table.columns is None:
+                found = self.source(plan.source(table.source)).describe_table(
+                    table.external_schema, table.external_table, text_numerics=table.text_numerics
+                )
+                if found.generated:
+                    names = ", ".join(found.generated)
+                    yield f"table {table.name}: left out, since they are generated: {names}"
+
     def describe(self, plan: PipelinePlan) -> Callable[[TablePlan], Described]:
         """Return what asks a table's source for its columns and key."""
 
@@ -115,8 +143,15 @@ class Deployment:
             source.require_ready()
             wanted = None if table.columns is None else [c.name for c in table.columns]
             found = source.describe_table(
-                table.external_schema, table.external_table, columns=wanted
+                table.external_schema,
+                table.external_table,
+                columns=wanted,
+                text_numerics=table.text_numerics,
             )
+            if table.snapshot_filter is not None:
+                source.require_filter(
+                    table.external_schema, table.external_table, table.snapshot_filter
+                )
             columns = (Column(c.name, DataType.parse(c.type), c.nullable) for c in found.columns)
             schema = Schema(tuple(columns), found.key)
             types = {c.name: (c.type_oid, c.modifier) for c in found.columns}

@@ -10,7 +10,7 @@ import dagster as dg
 
 from ops.backfill.progress import pipeline_progress
 from ops.common.epoch import Epoch
-from ops.planner.apply import main_graph, relation_graph
+from ops.planner.apply import main_graph
 from ops.planner.plan import PipelinePlan, TablePlan, ViewPlan
 from orchestration import backfilling
 from orchestration.errors import error_boundary
@@ -89,7 +89,7 @@ def build_follow_job(view: ViewPlan) -> dg.JobDefinition:
     @dg.op(name=f"{follow_job_name(view)}_log", pool=backfill_pool(view))
     def follow_log(context: dg.OpExecutionContext, deployment: DeploymentResource) -> None:
         with error_boundary():
-            opened, owner = deployment.of_run(context, relation_graph(view.pipeline, view.name))
+            opened, owner = deployment.of_relation_run(context, view)
             followed = backfilling.backfill_view(
                 opened,
                 view.pipeline,

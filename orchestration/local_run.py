@@ -45,7 +45,7 @@ class LocalRun:
 
     def __enter__(self) -> "LocalRun":
         deployment = self._deployment
-        running.ensure_applied(deployment, deployment.pipeline(self._pipeline))
+        running.ensure_known(deployment, self._pipeline, tell=self._tell)
         self._grant()
         for thread in self._threads:
             thread.start()
@@ -112,29 +112,29 @@ class LocalRun:
                 time.sleep(RETRY_SECONDS)
 
     def _start_fillers(self) -> None:
-        for relation in pipeline_progress(self._deployment.store, self._pipeline).relations:
-            filler = self._fillers.get(relation.name)
+        found = pipeline_progress(self._deployment.store, self._pipeline)
+        building = {relation.name for relation in found.builds}
+        # What is being replaced is not filled any further.
+        old = [relation for relation in found.relations if relation.name not in building]
+        for relation in (*old, *found.builds):
+            filler = self._fillers.get(relation.label)
             if needs_filling(relation) and (filler is None or not filler.is_alive()):
-                self._fillers[relation.name] = self._start_filler(relation)
+                self._fillers[relation.label] = self._start_filler(relation)
 
     def _start_filler(self, relation: RelationProgress) -> threading.Thread:
-        plan = self._deployment.pipeline(self._pipeline)
-        table = plan.table(relation.name)
-        view = plan.view(relation.name)
+        is_table = relation.kind == "table"
+        backfill = backfilling.backfill_table if is_table else backfilling.backfill_view
 
         def fill() -> None:
             if relation.state == "Repairing":
                 # Somebody has begun it and has gone.
                 self._repair(relation.name)
                 return
-            found = table or view
-            assert found is not None
-            backfill = backfilling.backfill_table if table else backfilling.backfill_view
             done = backfill(
                 self._deployment,
                 self._pipeline,
                 relation.name,
-                range(found.vnode_count),
+                None,
                 owner=self._deployment.owner,
                 tell=self._tell,
                 wait_s=self._deployment.settings.lease_seconds * 2,
@@ -144,7 +144,7 @@ class LocalRun:
                 pass
 
         thread = threading.Thread(
-            target=self._guarded(fill, again=True), name=f"fill {relation.name}", daemon=True
+            target=self._guarded(fill, again=True), name=f"fill {relation.label}", daemon=True
         )
         thread.start()
         return thread
@@ -177,6 +177,9 @@ class LocalRun:
         def run() -> None:
             try:
                 body()
+            except backfilling.BuildStopped as error:
+                # The current version goes on, and so does everything else.
+                self._tell(str(error))
             except BaseException as error:
                 if again and is_transient(error) and not self._leaving.is_set():
                     self._tell(f"{error}; trying again")

@@ -8,19 +8,26 @@ import threading
 import time
 from contextlib import ExitStack, suppress
 
+from ops.backfill.cdc.release import release_sources, release_tables
 from ops.common.epoch import Epoch
-from ops.common.errors import LeaseHeld, is_transient
-from ops.common.table.collect import UNLISTED_SECONDS, Collector
+from ops.common.errors import LeaseHeld, TidegateError, is_transient
+from ops.common.table.collect import UNLISTED_SECONDS, ZOMBIE_SECONDS, Collector
+from ops.common.table.drop import Dropper
 from ops.common.table.fold import Folder, fold_point
-from ops.common.table.relation import listing, relations_of
+from ops.common.table.relation import listing, versions_of
 from ops.common.table.vacuum import Vacuum
 from ops.planner.apply import ALL, main_graph, maintenance_graph
+from ops.planner.plan import SourcePlan
 from orchestration.deployment import Deployment
 from orchestration.running import Tell, lease
+from resources.errors import ResourceError
+from resources.postgres import PostgresSource
 from resources.spark import new_session, release_session
 
 COLLECT_SECONDS = 60.0
 VACUUM_SECONDS = 600.0
+LOOK_SECONDS = 1.0
+REFUSED_SECONDS = 30.0
 
 
 def maintain_until(
@@ -36,8 +43,13 @@ def maintain_until(
     fold_at = time.monotonic() + fold_s
     collect_at = time.monotonic() + COLLECT_SECONDS
     vacuum_at = time.monotonic() + VACUUM_SECONDS
-    while not leaving.wait(max(0.0, min(fold_at, collect_at, vacuum_at) - time.monotonic())):
+    look_at = time.monotonic()
+    while not leaving.wait(
+        max(0.0, min(fold_at, collect_at, vacuum_at, look_at) - time.monotonic())
+    ):
         try:
+            if time.monotonic() >= look_at:
+                look_at = time.monotonic() + _take_down(deployment, pipeline, tell)
             if time.monotonic() >= fold_at:
                 fold_at = time.monotonic() + max(fold_s, 1.0)
                 _fold(deployment, pipeline, owner=owner, tell=tell)
@@ -51,6 +63,17 @@ def maintain_until(
             if not is_transient(error):
                 raise
             tell(f"maintenance: {error}; trying again")
+
+
+def _take_down(deployment: Deployment, pipeline: str, tell: Tell) -> float:
+    """Take down what can be; return when to look again. What keeps it from that stops nothing."""
+    try:
+        if gone := take_down(deployment, pipeline):
+            tell(f"taken down: {', '.join(gone)}")
+    except (TidegateError, ResourceError) as error:
+        tell(f"what was dropped is not taken down yet: {error}")
+        return REFUSED_SECONDS
+    return LOOK_SECONDS
 
 
 def _fold(deployment: Deployment, pipeline: str, *, owner: str, tell: Tell) -> None:
@@ -71,7 +94,7 @@ def _is_due(deployment: Deployment, pipeline: str) -> bool:
     logged = store.query("select_log_counts", pipeline=pipeline, limit=0)
     if settled & {row["relation"] for row in logged}:
         return True
-    relations = [r for r in relations_of(store, pipeline) if r.id in settled]
+    relations = [r for r in versions_of(store, pipeline) if r.id in settled]
     return any(not listing(store, r).bases for r in relations)
 
 
@@ -97,7 +120,7 @@ def fold(deployment: Deployment, pipeline: str, *, owner: str) -> dict[str, Epoc
         session = new_session(deployment.spark())
         stack.callback(release_session, session)
         for relation in relations:
-            graph = maintenance_graph(pipeline, relation.name)
+            graph = maintenance_graph(pipeline, relation.label)
             with suppress(LeaseHeld), lease(deployment, graph, owner=owner) as keeper:
                 folder = Folder(
                     store,
@@ -109,7 +132,7 @@ def fold(deployment: Deployment, pipeline: str, *, owner: str) -> dict[str, Epoc
                     deployment.settings.retention_seconds,
                 )
                 if folder.fold(relation, epoch) is not None:
-                    folded[relation.name] = epoch
+                    folded[relation.label] = epoch
     return folded
 
 
@@ -117,11 +140,33 @@ def vacuum(deployment: Deployment, pipeline: str, *, unlisted_s: float = UNLISTE
     """Delete what no readable version of a base names; return how many files went."""
     store = deployment.store
     vacuum = Vacuum(store, deployment.lake, deployment.delta, deployment.failpoint)
-    relations = relations_of(store, pipeline)
-    return sum(vacuum.vacuum(relation, grace_s=unlisted_s) for relation in relations)
+    versions = versions_of(store, pipeline)
+    return sum(vacuum.vacuum(relation, grace_s=unlisted_s) for relation in versions)
 
 
-def collect(deployment: Deployment, pipeline: str, *, unlisted_s: float = UNLISTED_SECONDS) -> int:
-    """Remove orphans; return how many files went."""
+def collect(
+    deployment: Deployment,
+    pipeline: str,
+    *,
+    unlisted_s: float = UNLISTED_SECONDS,
+    zombie_s: float = ZOMBIE_SECONDS,
+) -> int:
+    """Remove orphans, and the files of what was taken down; return how many went."""
     collector = Collector(deployment.store, deployment.lake, deployment.failpoint)
-    return collector.collect(pipeline, unlisted_s=unlisted_s)
+    deleted = collector.collect(pipeline, unlisted_s=unlisted_s, zombie_s=zombie_s)
+    dropper = Dropper(deployment.store, deployment.lake, deployment.failpoint)
+    return deleted + dropper.delete(pipeline, grace_s=unlisted_s, zombie_s=zombie_s)
+
+
+def take_down(deployment: Deployment, pipeline: str) -> list[str]:
+    """End what was dropped or replaced, as far as nobody has it any more; return what went."""
+    store, failpoint = deployment.store, deployment.failpoint
+    if not deployment.store.query("select_has_ended", pipeline=pipeline)[0]["has_ended"]:
+        return []
+    gone = Dropper(store, deployment.lake, failpoint).forget(pipeline)
+
+    def open_source(plan: SourcePlan) -> PostgresSource:
+        return deployment.source(deployment.with_secrets(plan))
+
+    release_tables(store, pipeline, open_source, failpoint=failpoint)
+    return gone + release_sources(store, pipeline, open_source, failpoint=failpoint)

@@ -5,6 +5,7 @@ the embedded Postgres would otherwise be started and stopped every five seconds.
 """
 
 import threading
+from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from multiprocessing.util import Finalize
@@ -14,6 +15,8 @@ import dagster as dg
 from dagster_pyspark import LazyPySparkResource
 
 from ops.barrier_worker.lease import Term
+from ops.planner.apply import relation_graph
+from ops.planner.plan import TablePlan, ViewPlan
 from orchestration.deployment import Deployment, open_deployment
 from orchestration.keys import GRAPH_TAG, TERM_TAG, run_owner
 from resources.settings import Settings, load_settings
@@ -57,11 +60,27 @@ class DeploymentResource(dg.ConfigurableResource):
 
         The term it gets is written on the run, so that the sensor can tell when it is over.
         """
+        return self._of_run(context, lambda taken: taken == graph)
+
+    def of_relation_run(
+        self,
+        context: dg.OpExecutionContext | dg.AssetExecutionContext,
+        relation: TablePlan | ViewPlan,
+    ) -> tuple[Deployment, str]:
+        """Return the same for a run that fills a relation, whichever version of it that is."""
+        first = relation_graph(relation.pipeline, relation.name)
+        return self._of_run(context, lambda taken: taken == first or taken.startswith(f"{first}/v"))
+
+    def _of_run(
+        self,
+        context: dg.OpExecutionContext | dg.AssetExecutionContext,
+        is_its_graph: Callable[[str], bool],
+    ) -> tuple[Deployment, str]:
         run_id, instance = context.run_id, context.instance
 
         def on_lease(owner: str, term: Term) -> None:
-            if term.graph == graph:
-                instance.add_run_tags(run_id, {GRAPH_TAG: graph, TERM_TAG: str(term.term)})
+            if is_its_graph(term.graph):
+                instance.add_run_tags(run_id, {GRAPH_TAG: term.graph, TERM_TAG: str(term.term)})
 
         opened = replace(
             self.open(),

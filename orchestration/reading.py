@@ -8,7 +8,7 @@ A Spark DataFrame reads its files when it is asked for rows: the pin must last u
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -16,14 +16,15 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from ops.common.epoch import Epoch, epoch_at, show
-from ops.common.errors import ConfigError
-from ops.common.table.pins import pinned
+from ops.common.errors import ConfigError, RelationEnded
+from ops.common.table.pins import Pinned, pinned
 from ops.common.table.relation import Relation, find_relation, relations_of
 from ops.common.table.state_table import StateTable
 from ops.planner.apply import main_graph
 from orchestration.deployment import Deployment
 from orchestration.running import committed_epoch
 
+LOOKS = 5
 AsOf = int | datetime | str | None
 """An epoch, a time (UTC unless it says otherwise), either of them as text, or the newest."""
 
@@ -56,25 +57,20 @@ class Held:
 
     epoch: Epoch
     frames: Mapping[str, DataFrame]
+    upto: str = ""
+    """For a table that is being filled: the key up to which it may be read."""
 
     @property
     def title(self) -> str:
-        return f"as of {show(self.epoch)} (epoch {self.epoch})"
+        upto = f", up to key {self.upto}" if self.upto else ""
+        return f"as of {show(self.epoch)} (epoch {self.epoch}){upto}"
 
 
 @contextmanager
 def held(deployment: Deployment, names: Sequence[str], *, as_of: AsOf = None) -> Iterator[Held]:
     """Give the visible columns of each relation as of one epoch, pinned for the block."""
-    relations = {name: find(deployment, name) for name in names}
-    pipeline = _shared_pipeline(relations)
-    asked = None if as_of is None else _resolve(deployment, pipeline, as_of)
-    with pinned(
-        deployment.store,
-        list(relations.values()),
-        main_graph=main_graph(pipeline),
-        as_of=asked,
-        failpoint=deployment.failpoint,
-    ) as found:
+    with ExitStack() as stack:
+        relations, found = _pin(deployment, names, as_of, stack)
         for name, relation in relations.items():
             _require_readable(deployment, name, relation, found.epoch)
         spark, lake = deployment.spark(), deployment.lake
@@ -83,6 +79,29 @@ def held(deployment: Deployment, names: Sequence[str], *, as_of: AsOf = None) ->
             for name, relation in relations.items()
         }
         yield Held(found.epoch, frames)
+
+
+def _pin(
+    deployment: Deployment, names: Sequence[str], as_of: AsOf, stack: ExitStack
+) -> tuple[dict[str, Relation], Pinned]:
+    """Look the names up and hold what they mean; again if that was swapped in between."""
+    for left in reversed(range(LOOKS)):
+        relations = {name: find(deployment, name) for name in names}
+        pipeline = _shared_pipeline(relations)
+        asked = None if as_of is None else _resolve(deployment, pipeline, as_of)
+        holding = pinned(
+            deployment.store,
+            list(relations.values()),
+            main_graph=main_graph(pipeline),
+            as_of=asked,
+            failpoint=deployment.failpoint,
+        )
+        try:
+            return relations, stack.enter_context(holding)
+        except RelationEnded:
+            if not left:
+                raise
+    raise AssertionError("LOOKS is at least 1")
 
 
 def rows(deployment: Deployment, name: str, *, as_of: AsOf = None) -> pa.Table:
@@ -94,18 +113,18 @@ def rows(deployment: Deployment, name: str, *, as_of: AsOf = None) -> pa.Table:
 def find(deployment: Deployment, name: str) -> Relation:
     """Return the relation called `name`, or `pipeline.name` where two pipelines have one."""
     pipeline, _, short = name.rpartition(".")
+    written = deployment.pipelines()
+    known = {row["name"] for row in deployment.store.query("select_pipelines")}
     found = [
         relation
-        for plan in deployment.pipelines().values()
-        if pipeline in ("", plan.name)
-        for relation in relations_of(deployment.store, plan.name)
+        for named in sorted(known | written.keys())
+        if pipeline in ("", named)
+        for relation in relations_of(deployment.store, named)
         if relation.kind != "state"
     ]
     matching = [r for r in found if r.name == short]
     if not matching and any(
-        r.name == short
-        for plan in deployment.pipelines().values()
-        for r in (*plan.tables, *plan.views)
+        r.name == short for plan in written.values() for r in (*plan.tables, *plan.views)
     ):
         raise ConfigError(f"{name} is not applied yet; `tidegate plan --apply` does it")
     if len(matching) > 1:

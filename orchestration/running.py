@@ -6,7 +6,7 @@ collecting in `maintenance`.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -15,11 +15,12 @@ from typing import Any
 from ops.aggregate.view_actor import ViewActor
 from ops.aggregate.view_executor import ViewExecutor
 from ops.backfill.cdc.pg_values import SourceType, reads_binary
-from ops.backfill.cdc.pgoutput import Binding, TableName
-from ops.backfill.cdc.prepare import committed_position, prepare_source
+from ops.backfill.cdc.pgoutput import Binding
+from ops.backfill.cdc.prepare import committed_position, prepare_source, stop_unpublished
 from ops.backfill.cdc.source_executor import SourceExecutor
 from ops.backfill.cdc.transaction_buffer import PREFIX
 from ops.backfill.cdc.verify.taking import RepairTaker
+from ops.backfill.cdc.versions import Bound, bound_names
 from ops.barrier_worker.commit import open_attempt
 from ops.barrier_worker.lease import LeaseKeeper, Term, acquire, take_over
 from ops.barrier_worker.main_graph import PipelineGraph
@@ -29,43 +30,73 @@ from ops.common.barrier import Barrier
 from ops.common.epoch import Epoch
 from ops.common.errors import ConfigError, ConsistencyError, LeaseHeld
 from ops.common.table.merge import LogMerger
-from ops.common.table.relation import Relation, StagedFile, find_relation, relations_of
-from ops.planner.apply import (
-    apply_pipeline,
-    bound_view,
-    main_graph,
-    state_schemas,
-)
-from ops.planner.plan import PipelinePlan, SourcePlan, ViewPlan
+from ops.common.table.relation import Relation, Role, StagedFile, versions_of
+from ops.planner.apply import apply_pipeline, main_graph
+from ops.planner.diff import Create, PlanStep, is_work, render
+from ops.planner.plan import PipelinePlan, SourcePlan, TablePlan
+from ops.planner.stored import Applied
 from orchestration.deployment import Deployment
 from resources.control_store import StoreUnreachable
 from resources.postgres import PostgresSource
 from resources.postgres_slot import SlotInUse, SlotReader
 
 Tell = Callable[[str], None]
-Tables = dict[TableName, tuple[Relation, Binding]]
 
 
-def ensure_applied(deployment: Deployment, plan: PipelinePlan) -> None:
-    """Bind and store what is new in the definition; a pipeline that is known costs one look."""
-    apply_pipeline(
+def apply_plan(
+    deployment: Deployment,
+    plan: PipelinePlan,
+    *,
+    only_new: bool = False,
+    anew: Collection[str] = (),
+) -> list[PlanStep]:
+    """Make the store hold what `plan` asks for; a stream that runs takes it in by itself."""
+    return apply_pipeline(
         deployment.store,
         plan,
         deployment.describe(plan),
         interval_ms=deployment.settings.barrier_interval_ms,
         checkpoint_frequency=deployment.settings.checkpoint_frequency,
+        only_new=only_new,
+        anew=anew,
         failpoint=deployment.failpoint,
     )
 
 
-def prepare(deployment: Deployment, plan: PipelinePlan, *, tell: Tell) -> None:
+def ensure_applied(deployment: Deployment, plan: PipelinePlan) -> str | None:
+    """Bind and store what is new in the definition; a pipeline that is known costs one look.
+
+    What was changed or dropped in it waits for `tidegate plan --apply`; the sentence returned says
+    so.
+    """
+    steps = apply_plan(deployment, plan, only_new=True)
+    left = [step for step in steps if is_work([step]) and not isinstance(step, Create)]
+    if not left:
+        return None
+    said = ", ".join(line.strip() for line in render(left).splitlines()[:-1])
+    return f"not applied yet: {said}; `tidegate plan --apply` does it"
+
+
+def ensure_known(deployment: Deployment, pipeline: str, *, tell: Tell) -> Applied:
+    """Return a pipeline as applied, after what is new in its file, if it has one."""
+    plan = deployment.pipelines().get(pipeline)
+    if plan is not None:
+        waiting = ensure_applied(deployment, plan)
+        if waiting is not None:
+            tell(waiting)
+    elif not deployment.store.query("select_graph", graph=main_graph(pipeline)):
+        deployment.pipeline(pipeline)
+    return deployment.applied(pipeline)
+
+
+def prepare(deployment: Deployment, applied: Applied, *, tell: Tell) -> None:
     """Have publication and slot of every source; idempotent, run by whoever comes first."""
-    for source in plan.sources:
+    for source in applied.sources.values():
         prepare_source(
             deployment.store,
             deployment.source(source),
             source,
-            [t for t in plan.tables if t.source == source.name],
+            [pair for pair in applied.tables if pair[0].source == source.name],
             on_wait=tell,
             clock=deployment.clock,
             failpoint=deployment.failpoint,
@@ -110,22 +141,21 @@ def stream(
     wait_s: float = 0.0,
 ) -> None:
     """Run the main graph until `until` says so; what may pass is tried again from the commit."""
-    plan = deployment.pipeline(pipeline)
-    ensure_applied(deployment, plan)
+    applied = ensure_known(deployment, pipeline, tell=tell)
     patience = Patience()
     with lease(deployment, main_graph(pipeline), owner=owner, wait_s=wait_s) as keeper:
         # What is known now is taken in by the graph below, which reads the list later: else
         # `prepare` would wait for a running stream to do so, and that is this one.
-        _bind(deployment, relations_of(deployment.store, pipeline), keeper.term)
+        _bind(deployment, applied, keeper.term, ())
         # Under the lease: a run that waits here for old transactions can be told from a dead one.
-        prepare(deployment, plan, tell=tell)
+        prepare(deployment, applied, tell=tell)
         while True:
             worker = _worker(deployment, pipeline, keeper)
             try:
-                plan = deployment.pipeline(pipeline)
-                if _stream_once(deployment, plan, worker, owner=owner, until=until):
+                applied = deployment.applied(pipeline)
+                if _stream_once(deployment, applied, worker, owner=owner, until=until):
                     return
-                tell(f"{pipeline} has new relations; taking them in")
+                tell(f"the relations of {pipeline} have changed; going on with them as they are")
                 committed = committed_epoch(deployment, keeper.term.graph)
             except Exception as error:
                 moved = worker.committed > keeper.term.committed
@@ -177,72 +207,73 @@ def _worker(deployment: Deployment, pipeline: str, keeper: LeaseKeeper) -> Barri
 
 def _stream_once(
     deployment: Deployment,
-    plan: PipelinePlan,
+    applied: Applied,
     worker: BarrierWorker,
     *,
     owner: str,
     until: Callable[[], bool],
 ) -> bool:
     with ExitStack() as stack:
-        graph = _main_graph(deployment, plan, worker, owner=owner, stack=stack)
+        graph = _main_graph(deployment, applied, worker, owner=owner, stack=stack)
         return worker.run(graph, until=until)
 
 
 def _main_graph(
     deployment: Deployment,
-    plan: PipelinePlan,
+    applied: Applied,
     worker: BarrierWorker,
     *,
     owner: str,
     stack: ExitStack,
 ) -> PipelineGraph:
-    store = deployment.store
-    relations = relations_of(store, plan.name)
-    _bind(deployment, relations, worker.keeper.term)
-    views = {r.name: r for r in relations if r.kind == "view"}
+    store, pipeline = deployment.store, applied.pipeline
+    prepared = _prepared(deployment, applied)
+    _bind(deployment, applied, worker.keeper.term, [s.name for s in prepared])
+    views = {relation.label: relation for _, relation in applied.views}
     terms: dict[str, Term] = {
         name: take_over(store, view.graph, owner=owner, failpoint=deployment.failpoint)
         for name, view in views.items()
         if view.in_step
     }
-    executors = {view.name: view_executor(deployment, view, relations) for view in plan.views}
     actors = [
         ViewActor(
-            executors[view.name],
+            view_executor(deployment, applied, view),
             store=store,
-            in_step=views[view.name].in_step,
+            in_step=view.in_step,
             open_attempt=partial(
                 open_attempt,
                 store,
                 worker.graph,
                 worker.keeper.term.term,
-                f"{views[view.name].path}/_attempts",
+                f"{view.path}/_attempts",
                 failpoint=deployment.failpoint,
             ),
             committed=lambda: worker.committed,
-            epoch_of_view=partial(_epoch_of_view, terms, view.name),
+            epoch_of_view=partial(_epoch_of_view, terms, label),
         )
-        for view in plan.views
+        for label, view in views.items()
     ]
 
-    known = {view.name: actor for view, actor in zip(plan.views, actors, strict=True)}
+    by_relation = {view.id: actor for view, actor in zip(views.values(), actors, strict=True)}
     first = []
-    for view in plan.views:
-        reads = known.get(view.upstream)
-        (first if reads is None else reads.downstream).append(known[view.name])
+    for view in views.values():
+        reads = None if view.upstream is None else by_relation.get(view.upstream)
+        (first if reads is None else reads.downstream).append(by_relation[view.id])
 
     def forward(barrier: Barrier, files: tuple[StagedFile, ...]) -> None:
         for actor in first:
             actor.forward(barrier, files)
 
     sources = {}
-    for source_plan in plan.sources:
+    for source_plan in prepared:
         source = deployment.source(source_plan)
         lsn = committed_position(store, source, source_plan)
-        tables = _bindings(plan, source_plan.name, relations)
+        mine = [pair for pair in applied.tables if pair[0].source == source_plan.name]
+        stopped = stop_unpublished(store, source, source_plan, mine, failpoint=deployment.failpoint)
+        tables = _bindings([pair for pair in mine if pair[1].id not in stopped])
         reader = stack.enter_context(_start_reader(source, source_plan, lsn, tables))
         sources[source_plan.name] = SourceExecutor(
-            pipeline=plan.name,
+            pipeline=pipeline,
             source=source_plan.name,
             stream=reader,
             emit_message=partial(source.emit_message, PREFIX),
@@ -252,10 +283,10 @@ def _main_graph(
             clock=deployment.clock,
             failpoint=deployment.failpoint,
             forward=forward,
-            repairs=RepairTaker(plan.name, store, deployment.lake, deployment.failpoint),
+            repairs=RepairTaker(pipeline, store, deployment.lake, deployment.failpoint),
         )
     return PipelineGraph(
-        plan.name,
+        pipeline,
         worker.graph,
         owner,
         store,
@@ -263,20 +294,38 @@ def _main_graph(
         sources,
         actors,
         views,
-        {name: executor.states for name, executor in executors.items()},
+        {label: applied.states(view) for label, view in views.items()},
         terms,
-        maintain=lambda epoch: _merge_logs(deployment, plan.name, worker),
+        maintain=lambda epoch: _merge_logs(deployment, pipeline, worker),
+        is_building=any(r.role == Role.NEXT for r in applied.versions),
     )
 
 
-def _bind(deployment: Deployment, relations: list[Relation], term: Term) -> None:
-    """Say that this run takes these relations' changes: from now on they may be published."""
+def _prepared(deployment: Deployment, applied: Applied) -> list[SourcePlan]:
+    """Return the sources whose slot is there; a new one has it once somebody fills its tables."""
+    rows = deployment.store.query("select_sources", pipeline=applied.pipeline)
+    ready = {row["name"] for row in rows if row["identity"] is not None}
+    return [source for name, source in applied.sources.items() if name in ready]
+
+
+def _bind(deployment: Deployment, applied: Applied, term: Term, sources: Sequence[str]) -> None:
+    """Say that this run takes these relations' changes: from now on they may be published.
+
+    What it had before and has no more may be taken down.
+    """
     deployment.failpoint("stream.before_bind")
-    deployment.store.execute("bind_relations", term=term.term, relations=[r.id for r in relations])
+    with deployment.store.transaction() as tx:
+        tx.execute(
+            "bind_relations",
+            pipeline=applied.pipeline,
+            term=term.term,
+            relations=[r.id for r in applied.versions],
+        )
+        tx.execute("bind_sources", pipeline=applied.pipeline, term=term.term, sources=list(sources))
     deployment.failpoint("stream.after_bind")
 
 
-def _start_reader(source: PostgresSource, plan: SourcePlan, lsn: int, tables: Tables) -> SlotReader:
+def _start_reader(source: PostgresSource, plan: SourcePlan, lsn: int, tables: Bound) -> SlotReader:
     """Return the slot's reader; a reader whose term is over and that hangs is disconnected."""
     binary = reads_binary(bound.schema for _, bound in tables.values())
     reader = SlotReader(source)
@@ -301,26 +350,26 @@ def _epoch_of_view(terms: dict[str, Term], view: str) -> Epoch:
     return terms[view].committed
 
 
-def _bindings(plan: PipelinePlan, source: str, relations: list[Relation]) -> Tables:
-    """Return the tables to decode: those of this source that are not stopped."""
-    bindings: Tables = {}
-    for table in plan.tables:
-        relation = find_relation(relations, table.name)
-        if table.source != source or relation.state == "Stopped":
-            continue
-        assert relation.origin is not None
-        key = (table.external_schema, table.external_table)
-        bindings[key] = (
-            relation,
-            Binding(
-                relation.schema,
-                oid=relation.origin["oid"],
-                identity=relation.origin["identity"],
-                unselected=frozenset(relation.origin["unselected"]),
-                types=_source_types(relation.origin),
-            ),
-        )
-    return bindings
+def _bindings(tables: Sequence[tuple[TablePlan, Relation]]) -> Bound:
+    """Return what is to be decoded: the versions of tables that are not stopped."""
+    return bound_names(
+        [
+            ((table.external_schema, table.external_table), relation, _binding(relation))
+            for table, relation in tables
+            if relation.state != "Stopped"
+        ]
+    )
+
+
+def _binding(relation: Relation) -> Binding:
+    assert relation.origin is not None
+    return Binding(
+        relation.schema,
+        oid=relation.origin["oid"],
+        identity=relation.origin["identity"],
+        unselected=frozenset(relation.origin["unselected"]),
+        types=_source_types(relation.origin),
+    )
 
 
 def _merge_logs(deployment: Deployment, pipeline: str, worker: BarrierWorker) -> None:
@@ -337,20 +386,17 @@ def _merge_logs(deployment: Deployment, pipeline: str, worker: BarrierWorker) ->
         worker.keeper.term.term,
     )
     wanted = {row["relation"] for row in many}
-    for relation in relations_of(deployment.store, pipeline):
+    for relation in versions_of(deployment.store, pipeline):
         if relation.id in wanted:
             merger.merge_if_many(relation, limit=limit)
 
 
-def view_executor(
-    deployment: Deployment, view: ViewPlan, relations: list[Relation]
-) -> ViewExecutor:
-    bound = bound_view(view, relations)
+def view_executor(deployment: Deployment, applied: Applied, view: Relation) -> ViewExecutor:
     return ViewExecutor(
-        bound,
-        output=find_relation(relations, view.name),
-        states=tuple(find_relation(relations, name) for name in state_schemas(bound)),
-        upstream=find_relation(relations, view.upstream),
+        applied.bound(view),
+        output=view,
+        states=applied.states(view),
+        upstream=applied.upstream(view),
         spark=deployment.spark(),
         lake=deployment.lake,
         failpoint=deployment.failpoint,

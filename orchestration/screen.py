@@ -14,6 +14,7 @@ from ops.common.epoch import show
 
 BAR_CELLS = 24
 PLAIN_SECONDS = 5.0
+FIGURES = ("rows read", "rows/s", "left")
 
 
 def bar(done: int, total: int | None) -> Text:
@@ -32,19 +33,37 @@ def status_table(progress: PipelineProgress, *, now_ms: int) -> Table:
     paused = "; paused" if progress.paused else ""
     title = f"{progress.pipeline}: {at}{behind}; {who}{paused}"
     table = Table(title=title, title_justify="left")
-    for column in ("", "kind", "state", "", "progress", "parts", "rows read"):
-        table.add_column(column, justify="right" if column in ("parts", "rows read") else "left")
-    for relation in progress.relations:
+    for column in ("", "kind", "state", "", "progress", "parts", *FIGURES):
+        table.add_column(column, justify="right" if column in ("parts", *FIGURES) else "left")
+    for relation in (*progress.relations, *progress.builds):
         table.add_row(
-            relation.name,
+            relation.name if relation.build is None else f"+ {relation.label}",
             relation.kind,
             _state(relation),
-            bar(relation.parts_read, relation.parts),
+            _bar(relation),
             _progress(relation),
             f"{relation.parts_read}/{relation.parts or '?'}",
             f"{relation.rows:,}",
+            "" if relation.speed is None else f"{relation.speed:,.0f}",
+            "" if relation.seconds_left is None else duration(relation.seconds_left),
         )
+    for ended in progress.ending:
+        table.add_row(ended, "", Text("Dropping", style="dim"), *[""] * (3 + len(FIGURES)))
     return table
+
+
+def duration(seconds: float) -> str:
+    """Return a time to go, as coarse as it is known: 45 s, 12 min, 3.5 h."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def _bar(relation: RelationProgress) -> Text:
+    """Show rows where they were counted, for a split may be long; else parts."""
+    if relation.total_rows and not relation.settled:
+        return bar(relation.rows, relation.total_rows)
+    return bar(relation.parts_read, relation.parts)
 
 
 def _state(relation: RelationProgress) -> Text:
@@ -55,6 +74,7 @@ def _state(relation: RelationProgress) -> Text:
 
 def _progress(relation: RelationProgress) -> str:
     limit = f", at most {relation.rows_per_s:,} rows/s" if relation.rows_per_s else ""
+    limit += f", {relation.parallelism} readers" if relation.parallelism else ""
     return f"{relation.progress or '?'}{'' if relation.settled else limit}"
 
 
@@ -72,8 +92,8 @@ class ProgressView:
             self._live.update(status_table(progress, now_ms=int(time.time() * 1000)))
             return
         text = "; ".join(
-            f"{r.name} {r.state} {r.parts_read}/{r.parts or '?'} ({r.rows:,} rows)"
-            for r in progress.relations
+            f"{r.label} {r.state} {r.parts_read}/{r.parts or '?'} ({r.rows:,} rows)"
+            for r in (*progress.relations, *progress.builds)
         )
         text += "; paused" if progress.paused else ""
         due = time.monotonic() - self._last_line >= PLAIN_SECONDS

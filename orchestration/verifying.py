@@ -12,16 +12,18 @@ from ops.backfill.cdc.verify.canonical import postgres_hash
 from ops.backfill.cdc.verify.executor import VerifyExecutor
 from ops.backfill.cdc.verify.ranges import ALL, KeyRange
 from ops.backfill.cdc.verify.report import VerifyReport
-from ops.common.errors import ConfigError, LeaseHeld, SourceBroken, UnknownRelation
-from ops.common.table.relation import Relation, find_relation, relations_of
+from ops.common.errors import ConfigError, LeaseHeld, SourceBroken, UnknownRelation, Unsupported
+from ops.common.schema import INTEGERS
+from ops.common.table.relation import Relation, relations_of
 from ops.common.table.state_table import StateTable
 from ops.planner.apply import main_graph, verify_graph
-from ops.planner.plan import PipelinePlan, TablePlan
+from ops.planner.plan import TablePlan
 from orchestration import running
 from orchestration.deployment import Deployment
 from orchestration.running import Tell
 from resources.checksums import SparkChecksums
 from resources.pages import SparkPages
+from resources.postgres import PostgresSource
 
 FLUSH_SECONDS = 600.0
 READABLE = ("Live", "Repairing")
@@ -64,12 +66,12 @@ def renew(deployment: Deployment, pipeline: str, *, owner: str, tell: Tell) -> b
 
     Where somebody runs the stream nothing is lost.
     """
-    plan = deployment.pipeline(pipeline)
+    applied = deployment.applied(pipeline)
     store, found = deployment.store, False
     wait_s = 2 * deployment.settings.lease_seconds
     try:
         with running.lease(deployment, main_graph(pipeline), owner=owner, wait_s=wait_s) as keeper:
-            for source_plan in plan.sources:
+            for source_plan in applied.sources.values():
                 source = deployment.source(source_plan)
                 try:
                     committed_position(store, source, source_plan)
@@ -79,7 +81,7 @@ def renew(deployment: Deployment, pipeline: str, *, owner: str, tell: Tell) -> b
                         store,
                         source,
                         source_plan,
-                        [t for t in plan.tables if t.source == source_plan.name],
+                        [t for t, _ in applied.tables if t.source == source_plan.name],
                         term=keeper.term,
                         why=broken.why,
                         failpoint=deployment.failpoint,
@@ -106,11 +108,11 @@ def repair_pipeline(
 def _executor(
     deployment: Deployment, pipeline: str, table: str, *, owner: str, tell: Tell, check: Check
 ) -> Iterator[VerifyExecutor]:
-    plan = deployment.pipeline(pipeline)
-    table_plan = plan.table(table)
-    if table_plan is None:
-        raise UnknownRelation(table, [t.name for t in plan.tables])
-    relation = find_relation(relations_of(deployment.store, pipeline), table)
+    applied = deployment.applied(pipeline)
+    relation = applied.current(table)
+    table_plan = applied.plans[relation.id]
+    if not isinstance(table_plan, TablePlan):
+        raise UnknownRelation(table, [t.name for t, _ in applied.tables])
     if relation.state not in READABLE:
         raise NotComparable(relation)
     graph = verify_graph(pipeline, table)
@@ -118,14 +120,14 @@ def _executor(
     deployment.store.execute("ensure_graph", graph=graph, pipeline=pipeline, kind="maintenance")
     deployment.failpoint("repair.after_graph")
     with running.lease(deployment, graph, owner=owner) as keeper:
-        source = deployment.source(plan.source(table_plan.source))
+        source = deployment.source(applied.sources[table_plan.source])
         yield VerifyExecutor(
             relation,
             main_graph(pipeline),
             deployment.store,
             source,
-            _checksums(deployment, plan, table_plan, relation),
-            _pages(deployment, plan, table_plan, relation),
+            _checksums(deployment, source, table_plan, relation),
+            _pages(deployment, source, table_plan, relation),
             StateTable(deployment.spark(), deployment.lake, relation),
             keeper,
             lambda: running.flush(deployment, pipeline, timeout_s=FLUSH_SECONDS, check=check),
@@ -138,11 +140,11 @@ def _executor(
 
 
 def _checksums(
-    deployment: Deployment, plan: PipelinePlan, table: TablePlan, relation: Relation
+    deployment: Deployment, source: PostgresSource, table: TablePlan, relation: Relation
 ) -> SparkChecksums:
     return SparkChecksums(
         deployment.spark(),
-        deployment.source(plan.source(table.source)),
+        source,
         table.external_schema,
         table.external_table,
         relation.schema.key,
@@ -152,15 +154,21 @@ def _checksums(
 
 
 def _pages(
-    deployment: Deployment, plan: PipelinePlan, table: TablePlan, relation: Relation
+    deployment: Deployment, source: PostgresSource, table: TablePlan, relation: Relation
 ) -> SparkPages:
+    if any(c.type.kind not in INTEGERS for c in relation.schema.key_columns):
+        key = ", ".join(f"{c.name} {c.type}" for c in relation.schema.key_columns)
+        raise Unsupported(
+            f"{relation.name} has the key ({key}), and only keys of integers are compared so far"
+        )
+    external = (table.external_schema, table.external_table)
     return SparkPages(
         deployment.spark(),
-        deployment.source(plan.source(table.source)),
+        source,
         deployment.lake,
-        table.external_schema,
-        table.external_table,
+        *external,
         [(c.name, str(c.type)) for c in relation.schema.columns],
+        source.key_columns(*external, relation.schema.key),
         relation.schema.key[0],
     )
 

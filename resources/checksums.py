@@ -88,7 +88,8 @@ class ChecksumTask:
     def _take(self, place: int) -> dict[str, object]:
         columns = [("rows", "int8"), ("total", "text")]
         try:
-            found = read_page(self._dsn, self._queries[place], columns).to_pylist()[0]
+            page, _ = read_page(self._dsn, self._queries[place], columns, ())
+            found = page.to_pylist()[0]
         except Exception as error:
             # A traceback of the task would carry the connection's values; the sentence does not.
             passing = isinstance(error, SourceUnreachable)

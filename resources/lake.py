@@ -73,8 +73,8 @@ class Lake:
 
     def read(self, path: str, columns: Sequence[str] | None = None) -> Any:
         """Return a Parquet file, or some columns of it, as an Arrow table."""
-        with self._files.open_input_file(f"{self._base}/{path}") as source:
-            return pq.ParquetFile(source).read(columns=list(columns) if columns else None)
+        with self.parquet(path) as file:
+            return file.read(columns=list(columns) if columns else None)
 
     def settle(self, paths: Sequence[str]) -> None:
         """Make files outlive a power cut, whoever wrote them: a commit that names them will."""
@@ -120,7 +120,8 @@ class Lake:
             for part in parts:
                 if part.path_in_schema == column:
                     known = part.statistics if part.is_stats_set else None
-                    if known is None or not known.has_min_max or not isinstance(known.min, int):
+                    # Not `min` to find out: an infinite date is none of Python's.
+                    if known is None or not known.has_min_max or not _counts(known):
                         return None
                     ends += [known.min, known.max]
         return (min(ends), max(ends)) if ends else None
@@ -145,10 +146,11 @@ class Lake:
         table = DeltaTable(self.uri(path), version=version, storage_options=options)
         actions = pa.table(table.get_add_actions(flatten=True))
         names = actions.column_names
-        known = [f"{end}.{column}" in names for end in ("min", "max")]
+        ends = [f"{end}.{column}" for end in ("min", "max")]
         nothing = [None] * actions.num_rows
-        low = actions.column(f"min.{column}").to_pylist() if known[0] else nothing
-        high = actions.column(f"max.{column}").to_pylist() if known[1] else nothing
+        # Only integers' bounds are looked at, and an infinite date is none of Python's.
+        known = all(n in names and pa.types.is_integer(actions.column(n).type) for n in ends)
+        low, high = (actions.column(n).to_pylist() if known else nothing for n in ends)
         paths = actions.column("path").to_pylist()
         sizes = actions.column("size_bytes").to_pylist()
         return [
@@ -208,3 +210,9 @@ def _remove_empty_folder(folder: str) -> None:
     except OSError as error:
         if error.errno not in (39, 66, 2):  # not empty (Linux, macOS), or gone
             raise
+
+
+def _counts(known: Any) -> bool:
+    """Whether a Parquet column's bounds are those of plain integers."""
+    logical = known.logical_type.type
+    return known.physical_type in ("INT32", "INT64") and logical in ("NONE", "INT")

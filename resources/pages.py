@@ -4,33 +4,58 @@ The task connects to the source itself and writes to the lake itself; only what 
 It needs pyarrow, the ADBC driver and this project on the worker's path.
 """
 
+import json
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from resources.errors import ConfigError
+from resources.key_range import Key, KeyColumn
 from resources.lake import Lake
 from resources.postgres_link import Link, SourceUnreachable
 from resources.postgres_page import page_dsn, page_query, read_page
 
-RESULT = "rows BIGINT, bytes BIGINT, last_key BIGINT, seconds DOUBLE, error STRING, passing BOOLEAN"
+RESULT = (
+    "rows BIGINT, bytes BIGINT, memory BIGINT, last_key ARRAY<STRING>, bounds STRING, "
+    "seconds DOUBLE, error STRING, passing BOOLEAN"
+)
 
 
 class PageRead(NamedTuple):
+    """What a page task did; `memory` is what its rows took before they were a file."""
+
     rows: int
     bytes: int
-    last_key: int | None
+    memory: int
+    last_key: Key | None
+    bounds: tuple[Any, Any] | None
+    """The least and the greatest value of the key's first column, where Arrow shares its order."""
     seconds: float
+
+    @staticmethod
+    def from_row(row: dict[str, Any]) -> "PageRead":
+        last, bounds = row["last_key"], row["bounds"]
+        return PageRead(
+            row["rows"],
+            row["bytes"],
+            row["memory"],
+            None if last is None else tuple(last),
+            None if bounds is None else tuple(json.loads(bounds)),
+            row["seconds"],
+        )
 
 
 @dataclass(frozen=True)
 class SparkPages:
-    """`columns` are (name, our type) pairs; `key` is one of them and an integer."""
+    """`columns` are (name, our type) pairs; the key's columns are among them.
+
+    `scan` is the order in which the key's columns are read, `first` the first in the key's own.
+    """
 
     spark: SparkSession
     link: Link
@@ -38,25 +63,38 @@ class SparkPages:
     schema: str
     table: str
     columns: Sequence[tuple[str, str]]
-    key: str
+    scan: Sequence[KeyColumn]
+    first: str
+    only: str | None = None
 
-    def read(self, *, lower: int | None, upper: int | None, limit: int, path: str) -> PageRead:
-        """Read up to `limit` rows of keys in [lower, upper), in key order, into one file."""
+    def read(
+        self,
+        *,
+        at_least: Key | None,
+        above: Key | None,
+        below: Key | None,
+        limit: int,
+        path: str,
+    ) -> PageRead:
+        """Read up to `limit` rows of a key range, in key order, into one file."""
         query = page_query(
             self.schema,
             self.table,
             self.columns,
-            self.key,
-            lower_inclusive=lower,
-            upper_exclusive=upper,
+            self.scan,
+            at_least=at_least,
+            above=above,
+            below=below,
+            only=self.only,
             limit=limit,
         )
-        task = PageTask(page_dsn(self.link), query, list(self.columns), self.key, self.lake, path)
+        columns, scan = list(self.columns), list(self.scan)
+        task = PageTask(page_dsn(self.link), query, columns, scan, self.first, self.lake, path)
         frame = self.spark.range(0, 1, numPartitions=1).mapInArrow(task, RESULT)
         row = frame.toArrow().to_pylist()[0]
         if row["error"] is not None:
             raise SourceUnreachable(row["error"]) if row["passing"] else PageRefused(row["error"])
-        return PageRead(row["rows"], row["bytes"], row["last_key"], row["seconds"])
+        return PageRead.from_row(row)
 
 
 class PageRefused(ConfigError):
@@ -71,41 +109,59 @@ class PageTask:
         dsn: str,
         query: str,
         columns: list[tuple[str, str]],
-        key: str,
+        scan: list[KeyColumn],
+        first: str,
         lake: Lake,
         path: str,
     ) -> None:
         self._dsn, self._query, self._columns = dsn, query, columns
-        self._key, self._lake, self._path = key, lake, path
+        self._scan, self._first, self._lake, self._path = scan, first, lake, path
 
     def __repr__(self) -> str:
         return f"PageTask({self._query!r})"
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:
-            yield pa.RecordBatch.from_pylist([self._read()], schema=_RESULT)
+            yield pa.RecordBatch.from_pylist([self.read()], schema=_RESULT)
 
-    def _read(self) -> dict[str, object]:
+    def read(self) -> dict[str, Any]:
+        """Read and write the page; what went wrong is in the answer."""
         started = time.monotonic()
         try:
-            page = read_page(self._dsn, self._query, self._columns)
+            page, last = read_page(self._dsn, self._query, self._columns, self._scan)
         except Exception as error:
             # A traceback of the task would carry the connection's values; the sentence does not.
             passing = isinstance(error, SourceUnreachable)
-            return {"rows": 0, "bytes": 0, "seconds": 0.0, "error": str(error), "passing": passing}
-        size, last = 0, None
-        if page.num_rows:
-            size = self._lake.write(self._path, page)
-            last = pc.max(page.column(self._key)).as_py()
-        seconds = time.monotonic() - started
-        return {"rows": page.num_rows, "bytes": size, "last_key": last, "seconds": seconds}
+            return {"error": str(error), "passing": passing}
+        size = self._lake.write(self._path, page) if page.num_rows else 0
+        return {
+            "rows": page.num_rows,
+            "bytes": size,
+            "memory": page.nbytes,
+            "last_key": last,
+            "bounds": _bounds(page.column(self._first)),
+            "seconds": time.monotonic() - started,
+            "error": None,
+        }
+
+
+def _bounds(values: pa.ChunkedArray) -> str | None:
+    """Return the ends of a column as JSON; None where its order may not be Arrow's."""
+    if pa.types.is_date32(values.type):
+        values = values.cast(pa.int32())
+    if not (pa.types.is_integer(values.type) or pa.types.is_string(values.type)) or not len(values):
+        return None
+    ends = pc.min_max(values).as_py()
+    return json.dumps([ends["min"], ends["max"]])
 
 
 _RESULT = pa.schema(
     [
         ("rows", pa.int64()),
         ("bytes", pa.int64()),
-        ("last_key", pa.int64()),
+        ("memory", pa.int64()),
+        ("last_key", pa.list_(pa.string())),
+        ("bounds", pa.string()),
         ("seconds", pa.float64()),
         ("error", pa.string()),
         ("passing", pa.bool_()),

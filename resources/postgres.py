@@ -7,16 +7,20 @@ by `postgres_slot.SlotReader`, pages by `postgres_page.read_page`.
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import psycopg
 from psycopg import sql
 
-from resources.postgres_link import Link, Session, SourceBusy, SourceRefused
+from resources.key_range import Key, KeyColumn, key_order
+from resources.postgres_link import Link, Session, SourceBusy, SourceRefused, compose
 from resources.postgres_table import TableDescription, describe, quoted
 
 OLDEST_VERSION = 140_000
 POLL_SECONDS = 0.1
+SAMPLE_SECONDS = 600
+SAMPLE_BLOCKS = 5_000
+"""A table of up to this many blocks is sampled whole; of a larger one, so many or every 50th."""
 
 
 class TransactionsStillRunning(SourceBusy):
@@ -69,10 +73,22 @@ class ServerIdentity:
 
 @dataclass(frozen=True, slots=True)
 class KeyBounds:
-    """`low` and `high` are None for an empty table."""
+    """`low` and `high` are None for an empty table and where the key is no integer.
 
+    `estimated_rows` is None where the table was never analysed.
+    """
+
+    is_integer: bool
     low: int | None
     high: int | None
+    estimated_rows: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class KeySample:
+    """`cuts` are keys that rise, in the order of the key's columns as they were named."""
+
+    cuts: tuple[Key, ...]
     estimated_rows: int
 
 
@@ -90,11 +106,43 @@ class PostgresSource(Link):
             raise SourceRefused(f"{self.where}: " + "; ".join(found))
 
     def describe_table(
-        self, schema: str, table: str, *, columns: Sequence[str] | None = None
+        self,
+        schema: str,
+        table: str,
+        *,
+        columns: Sequence[str] | None = None,
+        text_numerics: bool = False,
     ) -> TableDescription:
         """Return the table with all its columns, or with the named ones; refuse with a way out."""
         with self.session() as session:
-            return describe(session, schema, table, columns=columns)
+            return describe(session, schema, table, columns=columns, text_numerics=text_numerics)
+
+    def has_publication(self, name: str) -> bool:
+        with self.session() as session:
+            return session.row("select_publication", publication=name) is not None
+
+    def unpublished(
+        self, name: str, tables: Sequence[tuple[str, str]]
+    ) -> dict[tuple[str, str], str]:
+        """Return which of these tables are not published whole, and how that is."""
+        with self.session() as session:
+            found = session.row("select_publication", publication=name)
+            if found is None:
+                return dict.fromkeys(tables, f"publication {name} is gone from the source")
+            if not found["publishes_all"]:
+                what = f"publication {name} no longer publishes every kind of change"
+                return dict.fromkeys(tables, what)
+            covered = session.rows("select_covered_tables", publication=name)
+            there = {(row["schema"], row["table"]) for row in covered}
+            partly = {
+                (row["schema"], row["table"])
+                for row in session.rows("select_published_tables", oid=found["oid"])
+                if row["has_filter"] or row["has_column_list"]
+            }
+        gone = {t: f"it was taken out of publication {name}" for t in tables if t not in there}
+        return gone | {
+            t: f"publication {name} shows only a part of it" for t in tables if t in partly
+        }
 
     def ensure_publication(self, name: str, tables: Iterable[tuple[str, str]]) -> list[str]:
         """Have `tables` published whole; return the names of those that were added.
@@ -173,6 +221,8 @@ class PostgresSource(Link):
                 session.execute_named("drop_publication_table", **parts)
             except (psycopg.errors.UndefinedObject, psycopg.errors.UndefinedTable):
                 return
+            except psycopg.errors.ObjectNotInPrerequisiteState:
+                return  # it publishes all tables: there is no entry of this one
             except psycopg.errors.InvalidSchemaName:
                 return
 
@@ -209,16 +259,88 @@ class PostgresSource(Link):
             session.connection.execute("SET synchronous_commit = on")
             return int(session.the_row("emit_message", prefix=prefix, content=content)["lsn"])
 
-    def key_bounds(self, schema: str, table: str, key: str) -> KeyBounds:
-        """Return the ends of an integer key and about how many rows lie between; counts nothing."""
+    def estimate_rows(self, schema: str, table: str) -> int | None:
+        """Return about how many rows a table has, None where the server does not know."""
         with self.session() as session:
-            parts = {"key": sql.Identifier(key), "table": sql.Identifier(schema, table)}
-            ends = session.execute_named("select_key_bounds", **parts)[0]
+            found = session.row("select_table", schema=schema, table=table)
+            if found is None:
+                return None
+            rows = session.the_row("estimate_rows", oid=found["oid"])["rows"]
+            return None if rows is None else int(rows)
+
+    def require_filter(self, schema: str, table: str, only: str) -> None:
+        """Refuse a snapshot filter that is no condition on the table's columns."""
+        text = compose(
+            "try_filter", table=sql.Identifier(schema, table), filter=sql.SQL(cast(Any, only))
+        )
+        with self.session() as session:
+            try:
+                # Prepared, it is one statement or none.
+                session.connection.execute(text, prepare=True)
+            except (psycopg.ProgrammingError, psycopg.DataError) as error:
+                why = str(error).partition("\n")[0]
+                raise SourceRefused(
+                    f"snapshot.filter of {schema}.{table} is refused by the source: {why}; write a "
+                    "condition on its columns"
+                ) from error
+
+    def key_columns(self, schema: str, table: str, names: Sequence[str]) -> tuple[KeyColumn, ...]:
+        """Return what the key's columns are compared as, in the order of `names`."""
+        with self.session() as session:
+            oid = session.the_row("select_table", schema=schema, table=table)["oid"]
+            rows = session.rows("select_key_types", oid=oid, names=list(names))
+        if len(rows) != len(names):
+            raise SourceRefused(
+                f"{quoted(schema, table)} has not all of its key's columns any more: "
+                f"{', '.join(names)}"
+            )
+        return tuple(KeyColumn(**row) for row in rows)
+
+    def key_bounds(self, schema: str, table: str, key: KeyColumn) -> KeyBounds:
+        """Return the ends of an integer key and about how many rows there are; counts nothing."""
+        with self.session() as session:
             oid = session.the_row("select_table", schema=schema, table=table)["oid"]
             rows = session.the_row("estimate_rows", oid=oid)["rows"]
-        low, high = ends["low"], ends["high"]
-        span = 0 if low is None else high - low + 1
-        return KeyBounds(low, high, span if rows is None else min(rows, span))
+            if not key.is_integer:
+                return KeyBounds(False, None, None, rows)
+            parts = {"key": sql.Identifier(key.name), "table": sql.Identifier(schema, table)}
+            ends = session.execute_named("select_key_bounds", **parts)[0]
+        return KeyBounds(True, ends["low"], ends["high"], rows)
+
+    def sample_keys(
+        self,
+        schema: str,
+        table: str,
+        key: Sequence[KeyColumn],
+        *,
+        rows_per_split: int,
+        max_splits: int,
+    ) -> KeySample:
+        """Return keys between which about `rows_per_split` rows lie, from a sample of blocks."""
+        aliases = [sql.Identifier(f"_tg_key_{place}") for place, _ in enumerate(key)]
+        named = [
+            sql.SQL("{} AS {}").format(sql.Identifier(c.name), alias)
+            for c, alias in zip(key, aliases, strict=True)
+        ]
+        comma = sql.SQL(", ")
+        with self.session(statement_seconds=SAMPLE_SECONDS) as session:
+            oid = session.the_row("select_table", schema=schema, table=table)["oid"]
+            blocks = session.the_row("count_blocks", oid=oid)["blocks"]
+            wanted = max(SAMPLE_BLOCKS, blocks // 50)
+            rows = session.execute_named(
+                "select_key_quantiles",
+                named=comma.join(named),
+                key=key_order(key),
+                table=sql.Identifier(schema, table),
+                percent=sql.Literal(100.0 if blocks <= wanted else 100.0 * wanted / blocks),
+                most=sql.Literal(max_splits),
+                rows_per_split=sql.Literal(rows_per_split),
+                texts=comma.join(sql.SQL("c.{}::text").format(alias) for alias in aliases),
+            )
+        # The first place begins the first split, which is open to the left.
+        cuts = [row for row in rows if row["place"] > 0]
+        keys = (tuple(row[f"_tg_key_{place}"] for place, _ in enumerate(key)) for row in cuts)
+        return KeySample(tuple(keys), rows[0]["rows"] if rows else 0)
 
 
 def _problems(server: dict[str, Any]) -> list[str]:

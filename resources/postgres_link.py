@@ -21,7 +21,6 @@ from resources.sql_text import read_statement
 CONNECT_SECONDS = 10
 STATEMENT_SECONDS = 60
 LOCK_SECONDS = 10
-
 SESSION: Mapping[str, str | int] = {
     "TimeZone": "UTC",
     "DateStyle": "ISO",

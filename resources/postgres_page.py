@@ -6,7 +6,7 @@ refused here as it is there.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import adbc_driver_manager
 import pyarrow as pa
@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from psycopg import sql
 
 from resources.errors import ConfigError
+from resources.key_range import Key, KeyColumn, key_order, key_range, key_texts, last_key
 from resources.postgres_link import Link, SourceRefused, SourceUnreachable, compose
 
 PAGE_SECONDS = 300
@@ -60,29 +61,32 @@ def page_query(
     schema: str,
     table: str,
     columns: Sequence[tuple[str, str]],
-    key: str,
+    key: Sequence[KeyColumn],
     *,
-    lower_inclusive: int | None,
-    upper_exclusive: int | None,
+    at_least: Key | None = None,
+    above: Key | None = None,
+    below: Key | None = None,
+    only: str | None = None,
     limit: int,
 ) -> str:
-    """Return the query of the first `limit` rows of a key range; None is unbounded.
+    """Return the query of the first `limit` rows of a key range, in the key's order.
 
-    `columns` are (name, our type) pairs.
+    `columns` are (name, our type) pairs. `only` is a condition in SQL that the user gave; rows for
+    which it is not true are left out.
     """
-    name = sql.Identifier("page", key)
-    bounds = [
-        sql.SQL("{} {} {}").format(name, sql.SQL(operator), sql.Literal(int(bound)))
-        for operator, bound in ((">=", lower_inclusive), ("<", upper_exclusive))
-        if bound is not None
-    ]
-    where = sql.SQL(" WHERE ") + sql.SQL(" AND ").join(bounds) if bounds else sql.SQL("")
+    name = sql.Identifier(schema, table)
+    rows: sql.Composable = sql.SQL("ONLY {}").format(name)
+    if only is not None:
+        # Apart from the range, which it must not widen whatever is in it.
+        rows = compose("filter_rows", table=name, filter=sql.SQL(cast(Any, only)))
     text = compose(
         "read_page",
-        columns=sql.SQL(", ").join(printed(name, text) for name, text in columns),
-        table=sql.Identifier(schema, table),
-        where=where,
-        key=name,
+        columns=sql.SQL(", ").join(
+            [*(printed(name, text) for name, text in columns), *key_texts(key)]
+        ),
+        rows=rows,
+        where=key_range(key, at_least=at_least, above=above, below=below),
+        key=key_order(key, "page"),
         limit=sql.Literal(int(limit)),
     ).as_string(None)
     # It becomes the inside of COPY (…): no comment, no semicolon.
@@ -108,8 +112,13 @@ def page_schema(columns: Sequence[tuple[str, str]]) -> pa.Schema:
     return pa.schema([pa.field(name, _arrow_type(text)) for name, text in columns])
 
 
-def read_page(dsn: str, query: str, columns: Sequence[tuple[str, str]]) -> pa.Table:
-    """Run a page's query; `columns` are its (name, our type) pairs, in the query's order."""
+def read_page(
+    dsn: str, query: str, columns: Sequence[tuple[str, str]], key: Sequence[KeyColumn]
+) -> tuple[pa.Table, Key | None]:
+    """Run a page's query; return its rows, and the key of the last one.
+
+    `columns` are its (name, our type) pairs, in the query's order.
+    """
     try:
         # Here, not above: it brings pandas along, and only the workers that read pages need it.
         import adbc_driver_postgresql.dbapi as adbc
@@ -122,7 +131,9 @@ def read_page(dsn: str, query: str, columns: Sequence[tuple[str, str]]) -> pa.Ta
     arrays = [
         _fitted(found.column(place), name, text) for place, (name, text) in enumerate(columns)
     ]
-    return pa.Table.from_arrays(arrays, schema=page_schema(columns))
+    page = pa.Table.from_arrays(arrays, schema=page_schema(columns))
+    texts = found.select(range(len(columns), found.num_columns))
+    return page, last_key(key, page, texts)
 
 
 def _arrow_type(text: str) -> pa.DataType:

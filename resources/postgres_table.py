@@ -52,7 +52,9 @@ class TableDescription:
     oid: int
     columns: tuple[ColumnDescription, ...]
     unselected: tuple[str, ...]
-    """The source's columns that were not asked for."""
+    """The source's columns that were not asked for, or are generated."""
+    generated: tuple[str, ...]
+    """The source computes these; the stream does not bring them."""
     key: tuple[str, ...]
     identity: str
     """Replica identity: d(efault), f(ull) or i(ndex)."""
@@ -63,9 +65,17 @@ class TableDescription:
 
 
 def describe(
-    session: Session, schema: str, table: str, *, columns: Sequence[str] | None
+    session: Session,
+    schema: str,
+    table: str,
+    *,
+    columns: Sequence[str] | None,
+    text_numerics: bool,
 ) -> TableDescription:
-    """Return the table with all its columns or the named ones; refuse what cannot be kept."""
+    """Return the table with all its columns or the named ones; refuse what cannot be kept.
+
+    With `text_numerics` every numeric column is kept as the text Postgres prints.
+    """
     name = quoted(schema, table)
     found = session.row("select_table", schema=schema, table=table)
     if found is None:
@@ -77,12 +87,14 @@ def describe(
         raise SourceRefused(_no_key(session, name, found))
     there = session.rows("select_columns", oid=found["oid"])
     chosen = _choose(name, there, columns)
+    _refuse_generated_key(name, there, key)
     return TableDescription(
         schema=schema,
         table=table,
         oid=found["oid"],
-        columns=tuple(_column(session, name, row) for row in chosen),
+        columns=tuple(_column(session, name, row, text_numerics) for row in chosen),
         unselected=tuple(row["name"] for row in there if row not in chosen),
+        generated=tuple(row["name"] for row in there if row["generated"]),
         key=key,
         identity=found["identity"],
         relkind=found["relkind"],
@@ -91,11 +103,11 @@ def describe(
     )
 
 
-def type_name(row: dict[str, Any]) -> str | None:
+def type_name(row: dict[str, Any], *, text_numerics: bool) -> str | None:
     """Return our word for the type of a column, None for a numeric too wide for ours."""
-    oid, modifier, name = row["base_oid"], row["base_modifier"], row["type_name"]
-    if oid == NUMERIC:
-        return numeric_name(modifier)
+    oid, name = row["base_oid"], row["type_name"]
+    if oid == NUMERIC and not text_numerics:
+        return numeric_name(row["base_modifier"])
     if oid in TYPES:
         return TYPES[oid]
     return f"text({name})" if row["sends_text"] else f"other({name})"
@@ -165,7 +177,7 @@ def _choose(
     name: str, there: list[dict[str, Any]], columns: Sequence[str] | None
 ) -> list[dict[str, Any]]:
     if columns is None:
-        return there
+        return [row for row in there if not row["generated"]]
     by_name = {row["name"]: row for row in there}
     for column in columns:
         if column not in by_name:
@@ -174,18 +186,30 @@ def _choose(
     return [by_name[column] for column in columns]
 
 
-def _column(session: Session, name: str, row: dict[str, Any]) -> ColumnDescription:
+def _refuse_generated_key(name: str, there: list[dict[str, Any]], key: Sequence[str]) -> None:
+    for row in there:
+        if row["generated"] and row["name"] in key:
+            raise SourceRefused(
+                f"column {row['name']} of {name} is generated, so the stream does not bring it, "
+                f"and it is part of the key; make a unique index on other columns and run: "
+                f"ALTER TABLE {name} REPLICA IDENTITY USING INDEX …"
+            )
+
+
+def _column(
+    session: Session, name: str, row: dict[str, Any], text_numerics: bool
+) -> ColumnDescription:
     if row["generated"]:
         raise SourceRefused(
-            f"column {row['name']} of {name} is generated, which is not supported yet; "
-            "list the other columns by name and compute it in a view"
+            f"column {row['name']} of {name} is generated, so the stream does not bring it; "
+            "leave it out and compute it in a view"
         )
     if not row["may_select"]:
         user = quoted(_user(session))
         raise SourceRefused(
             f"column {row['name']} of {name} cannot be read; run: GRANT SELECT ON {name} TO {user}"
         )
-    ours = type_name(row)
+    ours = type_name(row, text_numerics=text_numerics)
     if ours is None:
         raise SourceRefused(
             f"column {row['name']} of {name} has type {row['type']}, which has no place in 38 "

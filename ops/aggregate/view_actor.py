@@ -59,7 +59,8 @@ class ViewActor:
         committed: Callable[[], Epoch],
         epoch_of_view: Callable[[], Epoch],
     ) -> None:
-        self.actor = f"view/{executor.output.name}"
+        self.view = executor.output.label
+        self.actor = f"view/{self.view}"
         self._executor, self._store = executor, store
         self._in_step, self._open_attempt = in_step, open_attempt
         self._committed, self._epoch_of_view = committed, epoch_of_view
@@ -82,7 +83,7 @@ class ViewActor:
             output = None
             if barrier.kind.is_checkpoint:
                 arrived = self._await_upstream(barrier, manager)
-                rejoining = self._executor.output.name in barrier.rejoining
+                rejoining = self.view in barrier.rejoining
                 if self._in_step or rejoining:
                     output = self._compute(barrier, arrived)
                     self._in_step = output.failed is None
@@ -94,9 +95,8 @@ class ViewActor:
                 return
 
     def _report_done(self, barrier: Barrier, manager: LocalBarrierManager) -> None:
-        view = self._executor.output.name
-        report = partial(manager.report_create_progress, self.actor, barrier, view)
-        CreateMviewProgressReporter(view, report=report).finish_consuming_log_store()
+        report = partial(manager.report_create_progress, self.actor, barrier, self.view)
+        CreateMviewProgressReporter(self.view, report=report).finish_consuming_log_store()
 
     def _pass_on(self, barrier: Barrier, output: ViewOutput | None) -> None:
         failed = None if output is None or output.failed is None else str(output.failed)
@@ -116,7 +116,7 @@ class ViewActor:
         return arrived
 
     def _compute(self, barrier: Barrier, arrived: "_Arrived") -> ViewOutput:
-        view, attempt = self._executor.output.name, None
+        view, attempt = self.view, None
         after = self._epoch_of_view()
         if arrived.failed is not None:
             error = UpstreamOutOfStep(view, self._executor.upstream.name, arrived.failed)

@@ -2,6 +2,8 @@
 
     the executor's thread    look(): what is wanted now? applies what changed, between two pages
     reader threads           admit(rows): wait; returns how many rows the page may have
+                             rest(seconds): wait before a page is tried again
+                             parallelism: how many of them there may be; too many end by themselves
 
 A page in flight is never interrupted: it is short. A reader that waits is let go by `close`.
 
@@ -67,6 +69,22 @@ class BackfillGate:
             left = moment - now
             self._clock.sleep(left if 0 < left < WAIT_SECONDS else WAIT_SECONDS)
 
+    @property
+    def parallelism(self) -> int | None:
+        """How many readers a user wants; None is what the table's definition says."""
+        with self._lock:
+            return self._controls.parallelism
+
+    def rest(self, seconds: float) -> bool:
+        """Wait for so long; False when the gate was closed meanwhile."""
+        until = self._clock.monotonic() + seconds
+        while (left := until - self._clock.monotonic()) > 0:
+            with self._lock:
+                if self._closed:
+                    return False
+            self._clock.sleep(min(left, WAIT_SECONDS))
+        return True
+
     def read(self, admitted: Admitted, rows: int) -> None:
         """Give back what a page was admitted for and did not read."""
         if admitted.bucket is not None and rows < admitted.rows:
@@ -78,9 +96,12 @@ class BackfillGate:
             self._closed = True
 
     def _apply(self, mutation: Mutation) -> None:
-        self._controls = apply(self._controls, mutation)
+        before = self._controls
+        self._controls = apply(before, mutation)
         match mutation:
-            case Throttle(_, rows_per_s):
+            case Throttle(_, rows_per_s, _):
+                if rows_per_s == before.rows_per_s:
+                    return
                 self._bucket = TokenBucket(rows_per_s) if rows_per_s else None
             case Resume():
                 # What was reserved before the pause is long past.
@@ -95,4 +116,4 @@ class BackfillGate:
 def wanted_controls(store: Statements, relation: int) -> Controls:
     """Return what the store says is wanted of a relation's backfill."""
     row = store.query("select_controls", relation=relation)[0]
-    return Controls(row["paused"], row["rows_per_second"])
+    return Controls(row["paused"], row["rows_per_second"], row["parallelism"])

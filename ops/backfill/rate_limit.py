@@ -13,7 +13,7 @@ Pure.
 from dataclasses import dataclass
 
 SLACK_SECONDS = 0.25
-PAGE_SECONDS = 1.0
+PAGE_SECONDS = 0.5
 """A page under a limit holds about this many seconds of rows, so that a change is soon felt."""
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import TracebackType
 
 from ops.common.epoch import Epoch
-from ops.common.errors import LeaseHeld, TermOver, UnknownRelation, is_transient
+from ops.common.errors import LeaseHeld, RelationEnded, TermOver, UnknownRelation, is_transient
 from ops.common.ports import Failpoint, Statements, Store, unarmed
 
 
@@ -35,6 +35,8 @@ def acquire(
     found = store.query("select_graph", graph=graph)
     if not found:
         raise UnknownRelation(graph, [])
+    if found[0]["ended"]:
+        raise RelationEnded(graph)
     raise LeaseHeld(graph, found[0]["owner"] or "another process", found[0]["seconds_left"] or 0.0)
 
 

@@ -20,6 +20,7 @@ DEFAULT = "default"
 UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
 SHORTEST_MS, LONGEST_MS = 100, 24 * UNITS_MS["h"]
 MOST_BARRIERS = 10_000
+MOST_READERS = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,17 @@ def parse_rows_per_s(text: str) -> int | None:
     if not re.fullmatch(r"\d{1,12}", text) or int(text) == 0:
         raise ConfigError(
             f"{text!r} is no number of rows per second; write a whole number, or none for no limit"
+        )
+    return int(text)
+
+
+def parse_parallelism(text: str) -> int | None:
+    """Return how many readers a backfill is to have; None, for `default`, is as it is defined."""
+    if text == DEFAULT:
+        return None
+    if not re.fullmatch(r"\d{1,3}", text) or not 1 <= int(text) <= MOST_READERS:
+        raise ConfigError(
+            f"{text!r} is no number of readers; write one from 1 to {MOST_READERS}, or {DEFAULT}"
         )
     return int(text)
 

@@ -1,7 +1,8 @@
 """A pipeline's main graph: its sources, its views, and what their reports mean in a commit.
 
 In one transaction with the epoch: the files, the sources' positions, the watermarks that passed,
-the tables that stop or go live, the views that rejoin, stay in step, or fall out.
+the tables that stop or go live, the views that rejoin, stay in step, or fall out, and the builds
+that are whole by that: each of their names means the new version from this epoch on.
 
 Pure.
 """
@@ -38,7 +39,7 @@ class SourceActor(Actor, Protocol):
 
 @dataclass
 class PipelineGraph:
-    """By the view's name, `terms` holds the term of each view this run has taken in."""
+    """`views` and `states` are by the view's label; so is `terms`, the term of each taken in."""
 
     pipeline: str
     graph: str
@@ -51,6 +52,9 @@ class PipelineGraph:
     states: Mapping[str, Sequence[Relation]]
     terms: dict[str, Term]
     maintain: Callable[[Epoch], None]
+    is_building: bool = False
+    """Some version is being built, which a commit may swap in."""
+    _swapped: bool = False
 
     def actors(self) -> Sequence[Actor]:
         return [*self.sources.values(), *self.view_actors]
@@ -78,6 +82,8 @@ class PipelineGraph:
         epoch = barrier.epoch.prev
 
         def also(tx: Statements) -> None:
+            # First of all: who applies a definition locks the pipeline before its relations.
+            tx.query("lock_pipeline", pipeline=self.pipeline)
             self._hold(tx, epoch)
             for source, offset in offsets.items():
                 tx.execute("set_source_offset", pipeline=self.pipeline, name=source, offset=offset)
@@ -89,6 +95,8 @@ class PipelineGraph:
                 # It rejoins in the commit of the checkpoint in which it said that it is done.
                 done = _is_done(completed.reports.get(("view", view.view)))
                 self._view(tx, view, epoch, rejoining=done)
+            if self.is_building:
+                self._swap(tx)
             for command in completed.commands:
                 tx.execute("set_command_done", command=command, epoch=epoch)
 
@@ -107,6 +115,14 @@ class PipelineGraph:
             name="rejoin" if barrier.rejoining else "tick",
             also=also,
         )
+
+    def _swap(self, tx: Statements) -> None:
+        """Let the names of whole builds mean the new versions; the old ones end here."""
+        for ready in tx.query("select_ready_builds", pipeline=self.pipeline):
+            self.failpoint("swap.before_commit")
+            tx.execute("swap_out", pipeline=self.pipeline, build=ready["build"])
+            tx.execute("swap_in", pipeline=self.pipeline, build=ready["build"])
+            self._swapped = True
 
     def _hold(self, tx: Statements, epoch: Epoch) -> None:
         """Say that nothing listed before is in use, and that all that is listed from here on is.
@@ -132,6 +148,9 @@ class PipelineGraph:
             )
 
     def after_commit(self, completed: Completed) -> None:
+        if self._swapped:
+            self.failpoint("swap.after_commit")
+            self._swapped = False
         for output in completed.outputs.values():
             if isinstance(output, SourceOutput) and output.end_lsn is not None:
                 self.sources[output.source].committed(output.end_lsn)

@@ -15,7 +15,7 @@ in all that the barriers before it closed. Only a Barrier may come without an at
     Update     these actors work on these vnodes
     Pause      sources poll no more, backfills read no page
     Resume     they do again
-    Throttle   a table's backfill reads at most that many rows a second
+    Throttle   a table's backfill reads at most that many rows a second, with so many readers
 
 Pure.
 """
@@ -71,10 +71,11 @@ class Resume:
 
 @dataclass(frozen=True, slots=True)
 class Throttle:
-    """The backfill of a table reads at most this many rows a second; None is no limit."""
+    """How fast a table's backfill may read; None is no limit, and as many readers as defined."""
 
     table: str
     rows_per_s: int | None
+    parallelism: int | None = None
 
 
 Mutation = Add | Stop | Update | Pause | Resume | Throttle

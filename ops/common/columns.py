@@ -3,7 +3,6 @@
 Spark.
 """
 
-from datetime import date, timedelta
 from functools import reduce
 from typing import Any, assert_never
 
@@ -13,8 +12,6 @@ from pyspark.sql import functions as F
 from ops.common.schema import Column, Kind, quote
 from ops.common.table.key_range import KeyRange
 from ops.common.vnode import END, NULL_PART
-
-EPOCH_DAY = date(1970, 1, 1)
 
 
 def field(path: str, name: str) -> SparkColumn:
@@ -56,7 +53,8 @@ def within(value: SparkColumn, key_range: KeyRange, column: Column) -> SparkColu
 
 def _literal(value: Any, column: Column) -> SparkColumn:
     if column.type.kind is Kind.DATE:
-        return F.lit(EPOCH_DAY + timedelta(days=value))
+        # Not as a date of Python's, which knows neither infinity nor years before 1.
+        return F.date_from_unix_date(F.lit(value))
     return F.lit(value)
 
 

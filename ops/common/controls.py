@@ -7,24 +7,29 @@ graph that starts while it is wanted paused starts paused.
 Pure.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ops.common.barrier import Mutation, Pause, Resume, Throttle
 
 
 @dataclass(frozen=True, slots=True)
 class Controls:
-    """`rows_per_s` is the limit of a table's backfill; None is none."""
+    """`rows_per_s` and `parallelism` are of a table's backfill; None: what its definition says."""
 
     paused: bool = False
     rows_per_s: int | None = None
+    parallelism: int | None = None
+
+    @property
+    def speed(self) -> tuple[int | None, int | None]:
+        return self.rows_per_s, self.parallelism
 
 
 def mutations(applied: Controls, wanted: Controls, *, table: str = "") -> list[Mutation]:
     """Return what leads from `applied` to `wanted`, in the order in which it must be carried."""
     found: list[Mutation] = []
-    if applied.rows_per_s != wanted.rows_per_s:
-        found.append(Throttle(table, wanted.rows_per_s))
+    if applied.speed != wanted.speed:
+        found.append(Throttle(table, wanted.rows_per_s, wanted.parallelism))
     if applied.paused != wanted.paused:
         found.append(Pause() if wanted.paused else Resume())
     return found
@@ -34,10 +39,10 @@ def apply(controls: Controls, mutation: Mutation) -> Controls:
     """Return the controls after a barrier with that mutation; others than these change nothing."""
     match mutation:
         case Pause():
-            return Controls(True, controls.rows_per_s)
+            return replace(controls, paused=True)
         case Resume():
-            return Controls(False, controls.rows_per_s)
-        case Throttle(_, rows_per_s):
-            return Controls(controls.paused, rows_per_s)
+            return replace(controls, paused=False)
+        case Throttle(_, rows_per_s, parallelism):
+            return Controls(controls.paused, rows_per_s, parallelism)
         case _:
             return controls

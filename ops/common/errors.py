@@ -4,7 +4,8 @@
     ├── ConfigError          refused before anything runs; the user changes something
     │   ├── Unsupported          a definition asks for what is not there, with line and column
     │   ├── SourceNotReady       the source lacks a setting, a right or a key
-    │   └── UnknownRelation      no table, view or pipeline of that name
+    │   ├── UnknownRelation      no table, view or pipeline of that name
+    │   └── BackfillVersionChanged  a backfill began with one reader and is to go on with many
     ├── ConsistencyError     stop; running again gives the same answer
     │   ├── NegativeRowCount     more rows retracted from a group than it ever had
     │   ├── BarrierOutOfOrder    a barrier or a collection that breaks the chain
@@ -25,6 +26,7 @@
     │   └── TableStopped         one table met an event it must not guess about
     ├── Fenced               this process is no longer the owner and must not write
     │   ├── TermOver             another owner has taken the graph
+    │   ├── RelationEnded        what is worked on was dropped or replaced meanwhile
     │   └── AttemptRetired       the collector has given this attempt up
     └── TransientError       the same step may pass when tried again
         ├── LeaseHeld            somebody else owns the graph right now
@@ -62,6 +64,18 @@ class UnknownRelation(ConfigError):
         self.name, self.known = name, known
         choices = ", ".join(sorted(known)) or "none is defined"
         super().__init__(f"no relation is called {name!r}; there are: {choices}")
+
+
+class BackfillVersionChanged(ConfigError):
+    """The backfill with one reader (v1) and that in parallel (v2) do not turn into each other."""
+
+    def __init__(self, table: str, *, begun: int, asked: int) -> None:
+        self.table, self.begun, self.asked = table, begun, asked
+        way = "'0'" if begun == 1 else "1 or more"
+        super().__init__(
+            f"the backfill of {table} began as v{begun} and cannot go on as v{asked}; set "
+            f"backfill.parallelism back to {way}, or make the table anew"
+        )
 
 
 class ConsistencyError(TidegateError):
@@ -197,6 +211,12 @@ class TermOver(Fenced):
     def __init__(self, graph: str, term: int) -> None:
         self.graph, self.term = graph, term
         super().__init__(f"term {term} of {graph} is over: another process has taken it over")
+
+
+class RelationEnded(Fenced):
+    def __init__(self, graph: str) -> None:
+        self.graph = graph
+        super().__init__(f"{graph} was dropped or replaced meanwhile")
 
 
 class AttemptRetired(Fenced):

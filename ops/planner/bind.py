@@ -7,12 +7,13 @@ from ops.common.errors import SourceNotReady, Unsupported
 from ops.common.schema import Column, Schema
 from ops.planner.names import clash, column_fault
 from ops.planner.plan import TablePlan
+from ops.planner.types import is_declared
 
 
 def bind_table(plan: TablePlan, found: Schema) -> Schema:
     """Return the table's schema, given the columns and the key `found` at the source.
 
-    An explicit list keeps its own types, each of which holds every value of the source's.
+    An explicit list must name each column's type as it is there.
     """
     _require_key(plan, found)
     if plan.columns is None or plan.key is None:
@@ -26,6 +27,12 @@ def bind_table(plan: TablePlan, found: Schema) -> Schema:
             )
         columns = tuple(_bind_column(plan, column, found) for column in plan.columns)
         bound = Schema(columns, found.key)
+    if plan.split_column >= len(bound.key):
+        raise Unsupported(
+            f"table {plan.name}: backfill.split_pk_column_index is {plan.split_column}, but the "
+            f"key of {_external(plan)} has {len(bound.key)} columns",
+            hint="the first is 0",
+        )
     for name in bound.names:
         if why := column_fault(name):
             raise Unsupported(f"column {name!r} of {_external(plan)} {why}", hint=_LIST_HINT)
@@ -53,11 +60,11 @@ def _bind_column(plan: TablePlan, wanted: Column, found: Schema) -> Column:
             hint=f"there are: {', '.join(found.names)}",
         )
     there = found.column(wanted.name)
-    if wanted.type != there.type:
+    if not is_declared(wanted.type, there.type):
         raise Unsupported(
-            f"table {plan.name}: column {wanted.name} is declared {wanted.type}, "
-            f"but is {there.type} in {_external(plan)}",
-            hint=f"declare it {there.type}",
+            f"table {plan.name}: column {wanted.name} is declared {wanted.type.shown}, "
+            f"but is {there.type.shown} in {_external(plan)}",
+            hint=f"declare it {there.type.shown}",
         )
     if there.nullable and not wanted.nullable and wanted.name not in found.key:
         raise Unsupported(
@@ -65,7 +72,7 @@ def _bind_column(plan: TablePlan, wanted: Column, found: Schema) -> Column:
             f"but may be NULL in {_external(plan)}",
             hint="leave NOT NULL out",
         )
-    return Column(wanted.name, wanted.type, there.nullable)
+    return Column(wanted.name, there.type, there.nullable)
 
 
 def _external(plan: TablePlan) -> str:

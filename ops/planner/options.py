@@ -44,6 +44,12 @@ def _whole(low: int, high: int) -> Check:
     return check
 
 
+def _boolean(value: str) -> str:
+    if value.lower() not in ("true", "false"):
+        raise ValueError("must be true or false")
+    return value.lower()
+
+
 def _connector(value: str) -> str:
     if value != POSTGRES_CDC:
         raise ValueError(f"must be '{POSTGRES_CDC}', the only connector so far")
@@ -68,6 +74,12 @@ def _ssl_mode(value: str) -> str:
     return _SSL[value]
 
 
+def _numeric_as(value: str) -> str:
+    if value not in ("decimal", "text"):
+        raise ValueError("must be decimal or text")
+    return value
+
+
 SOURCE_OPTIONS: Mapping[str, Check] = {
     "connector": _connector,
     "hostname": _text,
@@ -85,10 +97,15 @@ SOURCE_NOT_SECRET = frozenset({"connector"})
 """What the plan itself must know; every other option of a source may be a SECRET."""
 
 TABLE_OPTIONS: Mapping[str, Check] = {
-    "backfill.parallelism": _whole(1, 256),
+    "backfill.parallelism": _whole(0, 256),
     "backfill.num_rows_per_split": _whole(1, 1_000_000_000),
+    "backfill.as_even_splits": _boolean,
+    "backfill.split_pk_column_index": _whole(0, 31),
+    "snapshot": _boolean,
     "snapshot.batch_size": _whole(1, 10_000_000),
+    "snapshot.filter": _text,
     "vnode_count": _whole(1, 32_768),
+    "numeric.as": _numeric_as,
 }
 
 

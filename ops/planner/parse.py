@@ -10,14 +10,14 @@ comments and with the values of password-like options masked.
 Pure.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from sqlglot import exp
-from sqlglot.expressions import DType
 from sqlglot.tokenizer_core import Token, TokenType
 
 from ops.common.errors import Unsupported
-from ops.common.schema import NUMERIC, Column, DataType, Kind
+from ops.common.schema import Column, DataType
 from ops.planner.dialect import FromSource, SecretRef, Statement, statements
 from ops.planner.names import clash, column_fault, relation_fault
 from ops.planner.options import (
@@ -33,23 +33,10 @@ from ops.planner.options import (
 )
 from ops.planner.plan import Option, PipelinePlan, Secret, SourcePlan, TablePlan, ViewPlan
 from ops.planner.query import name_of
+from ops.planner.types import parse_type
 from ops.planner.view import ViewReader
 
 _HOLDS = "a pipeline holds CREATE SOURCE, CREATE TABLE … FROM and CREATE MATERIALIZED VIEW"
-_KINDS = {
-    DType.SMALLINT: Kind.INT2,
-    DType.INT: Kind.INT4,
-    DType.BIGINT: Kind.INT8,
-    DType.TEXT: Kind.TEXT,
-    DType.VARCHAR: Kind.TEXT,
-    DType.CHAR: Kind.TEXT,
-    DType.BPCHAR: Kind.TEXT,
-    DType.BOOLEAN: Kind.BOOL,
-    DType.DATE: Kind.DATE,
-    DType.TIMESTAMP: Kind.TIMESTAMP,
-    DType.TIMESTAMPNTZ: Kind.TIMESTAMP,
-    DType.TIMESTAMPTZ: Kind.TIMESTAMPTZ,
-}
 
 
 def parse_pipeline(name: str, sql: str, path: str = "") -> PipelinePlan:
@@ -152,11 +139,16 @@ class _Reader:
             raise statement.refuse(what, at, "write (*) after its name for all columns")
         source = self._source_of(statement, origin)
         schema, external = _external(statement, origin, source)
-        columns, key = _columns(statement, listed, table=name)
         given = [p for p in _properties(tree) if type(p) is exp.Property]
         secret = frozenset(TABLE_OPTIONS)
         options = _options(statement, f"table {name}", given, TABLE_OPTIONS, secret)
-        sizes = {_FIELDS[option]: int(str(value)) for option, value in options.items()}
+        fields: dict[str, Any] = {
+            field: convert(str(options[option]))
+            for option, (field, convert) in _FIELDS.items()
+            if option in options
+        }
+        text_numerics = options.get("numeric.as") == "text"
+        columns, key = _columns(statement, listed, table=name, text_numerics=text_numerics)
         return TablePlan(
             pipeline=self.pipeline,
             name=name,
@@ -166,7 +158,8 @@ class _Reader:
             columns=columns,
             key=key,
             definition=definition(statement, given),
-            **sizes,
+            text_numerics=text_numerics,
+            **fields,
         )
 
     def _view(self, statement: Statement) -> ViewPlan:
@@ -231,11 +224,19 @@ class _Reader:
         return name, at
 
 
-_FIELDS = {
-    "backfill.parallelism": "parallelism",
-    "backfill.num_rows_per_split": "rows_per_split",
-    "snapshot.batch_size": "page_rows",
-    "vnode_count": "vnode_count",
+def _is_true(value: str) -> bool:
+    return value == "true"
+
+
+_FIELDS: Mapping[str, tuple[str, Callable[[str], object]]] = {
+    "backfill.parallelism": ("parallelism", int),
+    "backfill.num_rows_per_split": ("rows_per_split", int),
+    "backfill.as_even_splits": ("even_splits", _is_true),
+    "backfill.split_pk_column_index": ("split_column", int),
+    "snapshot": ("snapshot", _is_true),
+    "snapshot.batch_size": ("page_rows", int),
+    "snapshot.filter": ("snapshot_filter", str),
+    "vnode_count": ("vnode_count", int),
 }
 
 
@@ -297,7 +298,7 @@ def _external(statement: Statement, origin: FromSource, source: SourcePlan) -> t
 
 
 def _columns(
-    statement: Statement, listed: exp.Schema, *, table: str
+    statement: Statement, listed: exp.Schema, *, table: str, text_numerics: bool
 ) -> tuple[tuple[Column, ...] | None, tuple[str, ...] | None]:
     if isinstance(listed.expressions[0], exp.Star):
         return None, None
@@ -310,7 +311,8 @@ def _columns(
         rules = item.args["constraints"]
         keys += [([item.this], _start(rule)) for rule in rules if _is_key(rule)]
         required = any(isinstance(rule, exp.NotNullColumnConstraint) for rule in rules)
-        columns.append(_column(statement, item, [c.name for c in columns], required))
+        before = [c.name for c in columns]
+        columns.append(_column(statement, item, before, required, text_numerics))
     if not keys:
         what = f"table {table} lists its columns but no PRIMARY KEY"
         raise statement.refuse(what, _start(listed.this.this), "name the source's key")
@@ -326,30 +328,26 @@ def _columns(
     ), key
 
 
-def _column(statement: Statement, item: exp.Expr, before: list[str], required: bool) -> Column:
+def _column(
+    statement: Statement, item: exp.Expr, before: list[str], required: bool, text_numerics: bool
+) -> Column:
     name, at = name_of(item.this), _start(item.this)
     if why := column_fault(name):
         raise statement.refuse(f"column {name!r} {why}", at)
     if clash([*before, name]) or name in before:
         raise statement.refuse(f"two columns are called {name}", at)
-    return Column(name, _type(statement, item.args["kind"], name), nullable=not required)
+    data_type = _type(statement, item.args["kind"], name, text_numerics)
+    return Column(name, data_type, nullable=not required)
 
 
-def _type(statement: Statement, kind: exp.Expr, column: str) -> DataType:
+def _type(statement: Statement, kind: exp.Expr, column: str, text_numerics: bool) -> DataType:
     at, end = _start(kind), int(kind.meta["end"])
     written = statement.sql[at : end + 1]
-    if kind.this is DType.DECIMAL:
-        sizes = [int(size.name) for size in kind.expressions]
-        precision, scale = (*sizes, 0)[:2] if sizes else (NUMERIC.precision, NUMERIC.scale)
-        if not 1 <= precision <= 38 or not 0 <= scale <= precision:
-            what = f"type {written} of column {column} does not fit into 38 digits"
-            raise statement.refuse(what, at)
-        return DataType(Kind.NUMERIC, precision, scale)
-    if kind.this not in _KINDS or kind.args.get("nested"):
-        known = ", ".join(sorted({k.value for k in _KINDS.values()} | {"numeric"}))
-        what = f"type {written} of column {column} is not supported yet"
-        raise statement.refuse(what, at, f"there are: {known}")
-    return DataType(_KINDS[kind.this])
+    found = parse_type(written, text_numerics=text_numerics)
+    if found is None:
+        what = f"type {written} of column {column} does not fit into 38 digits"
+        raise statement.refuse(what, at, "keep the numerics as text: numeric.as = 'text'")
+    return found
 
 
 def _refuse_around_query(statement: Statement) -> None:

@@ -60,7 +60,11 @@ def _known(option: Option) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TablePlan:
-    """`columns` is None for `(*)`: all columns of the source's table."""
+    """`columns` is None for `(*)`: all columns of the source's table.
+
+    `parallelism` 0 is the backfill with one reader (v1); `page_rows` is the most a page may have.
+    With `text_numerics` its numeric columns are kept as the text Postgres prints.
+    """
 
     pipeline: str
     name: str
@@ -72,8 +76,15 @@ class TablePlan:
     definition: str
     parallelism: int = 2
     rows_per_split: int = 100_000
-    page_rows: int = 100_000
+    page_rows: int = 500_000
     vnode_count: int = DEFAULT_VNODES
+    even_splits: bool = True
+    split_column: int = 0
+    """Which of the key's columns the splits are cut by; it should lead an index."""
+    snapshot: bool = True
+    snapshot_filter: str | None = None
+    """A condition in the source's SQL: other rows are not read, though their changes arrive."""
+    text_numerics: bool = False
 
 
 @dataclass(frozen=True, slots=True)

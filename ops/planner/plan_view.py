@@ -11,6 +11,7 @@ Pure.
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import assert_never
 
 from ops.common.schema import DataType, Schema
 from ops.planner.expr import Expr
@@ -128,3 +129,15 @@ def state_name(view: str) -> str:
 
 def entries_name(view: str, number: int) -> str:
     return f"{view}__entries_{number}"
+
+
+def state_schemas(view: BoundView) -> dict[str, Schema]:
+    """Return the names and schemas of a view's state tables, the intermediate one first."""
+    match view:
+        case ProjectView():
+            return {}
+        case AggView():
+            entries = {e.name: e.schema for e in view.entries}
+            return {state_name(view.plan.name): view.state, **entries}
+        case _:
+            assert_never(view)

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 import dagster as dg
 
-from ops.planner.apply import relation_graph
 from ops.planner.plan import TablePlan
 from orchestration import backfilling
 from orchestration.assets.reporting import report_vnodes
@@ -48,7 +47,7 @@ def build_cdc_backfill(table: TablePlan) -> dg.AssetsDefinition:
         context: dg.AssetExecutionContext, deployment: DeploymentResource
     ) -> Iterator[dg.MaterializeResult]:
         with error_boundary():
-            opened, owner = deployment.of_run(context, relation_graph(table.pipeline, table.name))
+            opened, owner = deployment.of_relation_run(context, table)
             finished = backfilling.backfill_table(
                 opened,
                 table.pipeline,

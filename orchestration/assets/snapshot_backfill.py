@@ -9,7 +9,6 @@ from collections.abc import Iterator
 
 import dagster as dg
 
-from ops.planner.apply import relation_graph
 from ops.planner.plan import ViewPlan
 from orchestration import backfilling
 from orchestration.assets.reporting import report_vnodes
@@ -47,8 +46,8 @@ def build_snapshot_backfill(view: ViewPlan) -> dg.AssetsDefinition:
         context: dg.AssetExecutionContext, deployment: DeploymentResource
     ) -> Iterator[dg.MaterializeResult]:
         with error_boundary():
-            opened, owner = deployment.of_run(context, relation_graph(view.pipeline, view.name))
-            require_upstream_filled(opened, view)
+            opened, owner = deployment.of_relation_run(context, view)
+            require_upstream_filled(opened, view, tell=context.log.info)
             with attended(opened, view.pipeline, owner=owner, tell=context.log.info):
                 finished = backfilling.backfill_view(
                     opened,

@@ -6,7 +6,7 @@ Each tick, for each pipeline:
     2. grant      barriers may be made until now + 15 s; no grant, no barrier
     3. bury       runs whose term is over are marked failed
     4. stream     start the stream run if none is active and nobody else holds the lease
-    5. views      fill those whose table is live, follow those that fell out of step
+    5. fill       views whose table is live, views out of step, versions that are being built
 
 Switched off, the pipeline comes to rest at a checkpoint.
 """
@@ -19,9 +19,9 @@ import dagster as dg
 
 from ops.backfill.snapshot_backfill.phase import Phase
 from ops.common.errors import TidegateError
-from ops.common.table.relation import Relation, find_relation, relations_of
+from ops.common.table.relation import Relation, Role, to_fill, upstream_of, versions_of
 from ops.planner.apply import main_graph
-from ops.planner.plan import PipelinePlan, ViewPlan
+from ops.planner.plan import PipelinePlan, TablePlan, ViewPlan
 from orchestration import running
 from orchestration.deployment import Deployment
 from orchestration.keys import (
@@ -103,16 +103,18 @@ class Tick:
             yield f"{trouble.sentence}; looking again in {trouble.again_at - self.now:.0f} s"
             return
         try:
-            running.ensure_applied(self.deployment, plan)
+            waiting = running.ensure_applied(self.deployment, plan)
         except (TidegateError, ResourceError) as error:
             yield str(error)
             self.memory.failed(plan.name, str(error), self.now)
             return
         self.memory.troubles.pop(plan.name, None)
+        if waiting is not None:
+            yield waiting
         self.deployment.store.execute("grant_barriers", pipeline=plan.name, seconds=GRANT_SECONDS)
         yield from self._bury()
         yield from self._stream(plan)
-        yield from self._views(plan)
+        yield from self._fillings(plan)
 
     def _bury(self) -> Iterator[str]:
         if self._buried:
@@ -168,33 +170,49 @@ class Tick:
         # A run that never ends by itself was handed over: the next one follows at once.
         return 0.0 if settings.linger_seconds == float("inf") else settings.idle_commit_seconds
 
-    def _views(self, plan: PipelinePlan) -> Iterator[Step]:
+    def _fillings(self, plan: PipelinePlan) -> Iterator[Step]:
+        """Fill views, and whatever is built beside a current version: that was asked for."""
         if self.deployment.store.query("select_pipeline", pipeline=plan.name)[0]["paused"]:
             yield f"it is paused; `tidegate resume {plan.name}` lets it go on"
             return
-        relations = relations_of(self.deployment.store, plan.name)
+        versions = versions_of(self.deployment.store, plan.name)
+        known = {relation.name for relation in versions}
+        for table in plan.tables:
+            if table.name in known:
+                relation = to_fill(versions, table.name)
+                if relation.role == Role.NEXT and relation.state in ("Waiting", "Backfilling"):
+                    yield from self._start(table, relation, _fill(table))
         for view in plan.views:
-            relation = find_relation(relations, view.name)
-            upstream = find_relation(relations, view.upstream)
+            if view.name not in known:
+                continue
+            relation = to_fill(versions, view.name)
             match Phase(relation.state):
-                case Phase.WAITING | Phase.SNAPSHOT if upstream.is_whole:
-                    request = _fill(view)
+                case Phase.WAITING | Phase.SNAPSHOT:
+                    if upstream_of(versions, relation).is_whole:
+                        yield from self._start(view, relation, _fill(view))
                 case Phase.LOG:
-                    request = dg.RunRequest(job_name=follow_job_name(view))
+                    job = follow_job_name(view)
+                    yield from self._start(view, relation, dg.RunRequest(job_name=job))
                 case _:
                     continue
-            if self._is_left_alone(view, relation):
-                yield request
-                yield f"{view.name} is {relation.state}: a run is started"
 
-    def _is_left_alone(self, view: ViewPlan, relation: Relation) -> bool:
-        """Say whether nobody works on the view, nor has just failed to."""
+    def _start(
+        self, plan: TablePlan | ViewPlan, relation: Relation, request: dg.RunRequest
+    ) -> Iterator[Step]:
+        if self._is_left_alone(plan, relation):
+            yield request
+            yield f"{relation.label} is {relation.state}: a run is started"
+
+    def _is_left_alone(self, plan: TablePlan | ViewPlan, relation: Relation) -> bool:
+        """Say whether nobody works on a relation, nor has just failed to."""
         if release_ended(self.deployment.store, self.instance, relation.graph) is not None:
             return False
-        key, job = backfill_key(view), follow_job_name(view)
+        key, jobs = backfill_key(plan), [backfill_job_name(plan)]
+        if isinstance(plan, ViewPlan):
+            jobs.append(follow_job_name(plan))
         for record in self._records:
             run = record.dagster_run
-            if run.job_name in (job, backfill_job_name(view)) or key in (run.asset_selection or ()):
+            if run.job_name in jobs or key in (run.asset_selection or ()):
                 return False
         last = self.instance.get_run_records(
             dg.RunsFilter(tags={GRAPH_TAG: relation.graph}), limit=1
@@ -208,10 +226,10 @@ class Tick:
         return [r for r in runs if all(r.tags.get(k) == v for k, v in tags.items())]
 
 
-def _fill(view: ViewPlan) -> dg.RunRequest:
-    count = view.vnode_count
+def _fill(plan: TablePlan | ViewPlan) -> dg.RunRequest:
+    count = plan.vnode_count
     return dg.RunRequest(
-        job_name=backfill_job_name(view),
+        job_name=backfill_job_name(plan),
         tags={
             RANGE_START_TAG: partition_of(0, count),
             RANGE_END_TAG: partition_of(count - 1, count),

@@ -89,3 +89,8 @@ software.amazon.eventstream 1.0.1
 software.amazon.s3.analyticsaccelerator 1.3.1
   4959a9747cbb479c73c3ffbcd479bee5b014f8b2880994585a8693fb9d24675e analyticsaccelerator-s3
 """)
+# By `bench backfill` alone, for the peer.
+POSTGRES_JDBC = _jars("""
+org.postgresql 42.7.7
+  157963d60ae66d607e09466e8c0cdf8087e9cb20d0159899ffca96bca2528460 postgresql
+""")

@@ -27,9 +27,12 @@ def needed_jars(settings: Settings) -> tuple[Jar, ...]:
     return DELTA if object_store(settings) is None else DELTA + S3
 
 
-def ensure_jars(settings: Settings, java: Java) -> list[Path]:
-    """Return the jars' paths, fetching them first if the cache lacks one or holds a wrong one."""
-    folder, jars = settings.cache / "jars", needed_jars(settings)
+def ensure_jars(settings: Settings, java: Java, wanted: Sequence[Jar] = ()) -> list[Path]:
+    """Return the jars' paths, fetching them first if the cache lacks one or holds a wrong one.
+
+    `wanted` in place of those that Spark needs.
+    """
+    folder, jars = settings.cache / "jars", tuple(wanted) or needed_jars(settings)
     if not _wrong(folder, jars):
         return [folder / jar.file for jar in jars]
     folder.mkdir(parents=True, exist_ok=True)

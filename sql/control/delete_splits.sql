@@ -1,2 +1,2 @@
--- When a backfill must begin anew.
+-- When a backfill must begin anew, and when a relation is taken down.
 DELETE FROM splits WHERE relation = %(relation)s

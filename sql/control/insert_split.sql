@@ -1,5 +1,5 @@
 -- Once per backfill generation, before the first page.
-INSERT INTO splits (relation, split_id, generation, left_bound, right_bound, next_key)
+INSERT INTO splits (relation, split_id, generation, version, left_key, right_key)
 VALUES (
-    %(relation)s, %(split_id)s, %(generation)s, %(left_bound)s, %(right_bound)s, %(left_bound)s
+    %(relation)s, %(split_id)s, %(generation)s, %(version)s, %(left_key)s, %(right_key)s
 )

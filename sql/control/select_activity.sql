@@ -11,7 +11,7 @@ SELECT
             AND graphs.lease_until > clock_timestamp()
     ) OR EXISTS (
         SELECT FROM relations
-        WHERE relations.pipeline = %(pipeline)s
+        WHERE relations.pipeline = %(pipeline)s AND relations.role <> 'old'
             AND (relations.kind = 'table' AND relations.state = 'CatchingUp'
                 OR relations.kind = 'view' AND relations.state = 'Finishing')
     ) AS is_filling

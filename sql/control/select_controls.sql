@@ -1,4 +1,4 @@
--- By a backfill, about once a second: is it to pause, and how fast may it read?
-SELECT pipelines.paused, relations.rows_per_second
+-- By a backfill, about twice a second: is it to pause, how fast may it read, with how many readers?
+SELECT pipelines.paused, relations.rows_per_second, relations.parallelism
 FROM relations JOIN pipelines ON pipelines.name = relations.pipeline
 WHERE relations.id = %(relation)s

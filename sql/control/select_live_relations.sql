@@ -2,7 +2,7 @@
 -- view share its graph.
 SELECT relations.id, graphs.committed AS own_epoch, relations.in_step, relations.state
 FROM relations JOIN graphs ON graphs.id = relations.graph
-WHERE relations.pipeline = %(pipeline)s
+WHERE relations.pipeline = %(pipeline)s AND relations.role <> 'old'
     AND (
         relations.kind = 'table' AND relations.state = 'Live'
         OR EXISTS (

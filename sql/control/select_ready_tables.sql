@@ -2,6 +2,7 @@
 SELECT relations.id, relations.name, graphs.id AS graph, graphs.term, graphs.generation
 FROM relations JOIN graphs ON graphs.id = relations.graph
 WHERE relations.pipeline = %(pipeline)s AND relations.kind = 'table'
+    AND relations.role <> 'old'
     AND relations.state IN ('Backfilling', 'CatchingUp')
     AND EXISTS (SELECT FROM splits WHERE splits.relation = relations.id)
     AND NOT EXISTS (

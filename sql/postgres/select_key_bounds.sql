@@ -1,2 +1,2 @@
--- Run once when a table's splits are planned; both ends come from the key's index.
+-- Run once when a table's splits are planned; both ends come from an integer key's index.
 SELECT min({key})::int8 AS low, max({key})::int8 AS high FROM ONLY {table};

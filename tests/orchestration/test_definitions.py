@@ -47,6 +47,7 @@ def test_the_four_assets_and_their_arrows(tmp_path: Path) -> None:
     assert backfill.partitions_def == vnode_partitions(16)
     assert backfill.backfill_policy == dg.BackfillPolicy.single_run()
     table = graph.get(dg.AssetKey(["p", "t0"]))
+    assert {c.name for c in graph.asset_check_keys} == {"equals_source"}
     assert table.partitions_def is None and "CREATE TABLE t0" in (table.description or "")
 
 

@@ -35,6 +35,18 @@ def materialize(
     )
 
 
+def check(shop: Shop, instance: dg.DagsterInstance, key: str) -> dg.AssetCheckEvaluation:
+    definitions = shop.definitions
+    result = dg.materialize(
+        [*(definitions.assets or ()), *(definitions.asset_checks or ())],
+        selection=dg.AssetSelection.checks_for_assets(dg.AssetKey.from_user_string(key)),
+        resources=definitions.resources,
+        instance=instance,
+    )
+    [evaluation] = result.get_asset_check_evaluations()
+    return evaluation
+
+
 def told(result: dg.ExecuteInProcessResult) -> Counter[str | None]:
     events = [e for e in result.all_events if e.is_step_materialization]
     return Counter(event.partition for event in events)
@@ -75,6 +87,9 @@ def test_table_and_view_by_hand(full_shop: Shop, instance: dg.DagsterInstance) -
     shown = event.materialization.metadata
     assert shown["state"].value == "Done" and shown["epoch"].value > 0
     assert 0 <= shown["lag_seconds"].value < 60
+
+    checked = check(full_shop, instance, "shop/orders")
+    assert checked.passed and checked.metadata["rows"].value == ROWS
 
     deployment = full_shop.deployment
     assert pipeline_progress(deployment.store, "shop").settled

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ops.common.schema import INT8, NUMERIC, TEXT, DataType, Kind
-from ops.common.table.key_range import LIMIT, KeyRanges, joined, overlap, ranges_of
+from ops.common.table.key_range import LIMIT, KeyRanges, between, joined, overlap, ranges_of
 
 INTS = st.lists(st.one_of(st.integers(-(2**63), 2**63 - 1), st.integers(0, 400)), min_size=1)
 TEXTS = st.lists(st.text(max_size=3), min_size=1, max_size=60)
@@ -62,4 +62,6 @@ def test_where_there_can_be_none() -> None:
     assert ranges_of([], INT8) is None
     assert ranges_of([1], NUMERIC) is None
     assert ranges_of([1], DataType(Kind.BOOL)) is None
+    assert between(1, 9, INT8) == ((1, 9),) and between("a", "b", TEXT) == (("a", "b"),)
+    assert between(1, 9, NUMERIC) is None and between("a", "b", INT8) is None
     assert joined([((1, 2),), None]) is None and joined([]) is None

@@ -4,7 +4,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ops.common.change import Change, Row
-from ops.common.table.net import Key, Net, NetRow, merge_net, net_changes
+from ops.common.table.net import (
+    Key,
+    Net,
+    NetRow,
+    merge_net,
+    net_changes,
+    without_before_images,
+)
 from tests.support.model import Rows, Wish, apply_net, happen, wishes
 
 KEYS: st.SearchStrategy[Key] = st.tuples(
@@ -77,6 +84,18 @@ NET_ROWS = st.builds(NetRow, st.booleans(), ROWS, ROWS)
 @given(NET_ROWS, NET_ROWS, NET_ROWS)
 def test_merging_is_associative(a: NetRow, b: NetRow, c: NetRow) -> None:
     assert merge_net(merge_net(a, b), c) == merge_net(a, merge_net(b, c))
+
+
+@given(WISHES)
+def test_without_before_images_only_what_was_not_there_is_known(wishes: list[Wish]) -> None:
+    """A table that has not all rows must look up what the source says a row was before."""
+    changes, _ = happen({}, wishes)
+    whole = net(changes)
+    blind = without_before_images(whole)
+    assert blind.keys() == whole.keys()
+    for key, row in blind.items():
+        assert row.old is None and row.new == whole[key].new
+        assert row.known == (whole[key].known and whole[key].old is None)
 
 
 def merged(first: Net, second: Net) -> Net:

@@ -1,6 +1,7 @@
 """The base is what the table was at its epoch, whatever is cut short and whoever comes too late."""
 
 import os
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, date, datetime
@@ -11,16 +12,17 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from ops.barrier_worker.lease import acquire
 from ops.common.change import Row
 from ops.common.epoch import Epoch
 from ops.common.errors import EpochGone, TermOver
 from ops.common.schema import BOOL, INT8, NUMERIC, TEXT, Column, DataType, Kind, Schema
 from ops.common.table.collect import Collector
-from ops.common.table.fold import UnexpectedVersion
+from ops.common.table.fold import UnexpectedVersion, fold_point
 from ops.common.table.net import Key, Net, NetRow
 from ops.common.table.pins import pinned
-from ops.common.table.relation import Contents
 from ops.common.table.vacuum import Vacuum
+from ops.planner.apply import ALL, maintenance_graph
 from resources.delta import Delta
 from resources.lake import Lake
 from resources.spark import close_session, new_session
@@ -137,6 +139,74 @@ def test_a_pinned_epoch_before_the_first_base_stays_readable(table: LiveTable) -
     assert table.read(before, table.now) == {e: table.history[e] for e in (before, table.now)}
 
 
+def test_a_base_out_of_order_is_sorted(
+    place: Place, lake: Lake, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two pages that share their keys' places become files that do not; no row changes."""
+    monkeypatch.setattr("ops.common.table.fold.SORT_EVERY", 1)
+    table = LiveTable.create(place, lake, spark, SCHEMA)
+    table.put_snapshot({(n,): row(n, "page") for n in range(1, 9)}, files=2)
+    table.fold()
+    table.commit([put(1, "log")])
+    table.pin(table.now, owner="fold")
+    base = replace(table.folder(), sort_bytes=0).fold(table.relation, table.now)
+    assert base is not None
+    stamped = Delta(lake).latest(table.relation.path)
+    assert stamped is not None and stamped[0] == base.version
+    assert stamped[1] is not None and stamped[1].endswith(f"epoch {table.now}")
+    [file] = lake.version_files(table.relation.path, base.version, "id")
+    with lake.parquet(file.path) as opened:
+        assert opened.read(columns=["id"])["id"].to_pylist() == [*range(1, 9)]
+    assert plain(table, base.version) == table.history[table.now]
+    table.commit([put(9, "log"), drop(1)])
+    again = table.fold()
+    assert again is not None and again.version == base.version + 1, "in order it stays as it is"
+    assert table.read(table.now) == {table.now: table.history[table.now]}
+
+
+@pytest.mark.parametrize("first", ["live", "fold"])
+def test_a_table_goes_live_beside_its_first_fold(
+    place: Place, lake: Lake, spark: SparkSession, first: str
+) -> None:
+    """Either the fold waits for the commit and takes the table, or it leaves it for the next."""
+    store, told = place.store, list[tuple[Epoch, list[str]]]()
+    table = LiveTable.create(place, lake, spark, SCHEMA, graph=place.main)
+    store.execute("set_relation_state", relation=table.relation.id, state="CatchingUp", why=None)
+    table.put_snapshot({(1,): row(1, "page")})
+    everything = maintenance_graph(place.pipeline, ALL)
+    store.execute("ensure_graph", graph=everything, pipeline=place.pipeline, kind="maintenance")
+    term = acquire(store, everything, owner="folder", seconds=600)
+
+    def fold() -> None:
+        point = fold_point(
+            store, place.pipeline, main_graph=place.main, term=term, failpoint=pass_by
+        )
+        with point as (epoch, relations):
+            told.append((epoch, [r.name for r in relations]))
+            for relation in relations:
+                table.folder().fold(relation, epoch)
+
+    if first == "fold":
+        fold()
+        assert told == [(table.now, [])] and not table.listing().bases
+    live = table.next
+    with store.transaction() as tx:
+        tx.query("lock_graph", graph=place.main)
+        tx.execute(
+            "advance_graph", graph=place.main, prev=table.now, epoch=live, term=table.term.term
+        )
+        tx.execute("set_relation_live", relation=table.relation.id, epoch=live)
+        folding = threading.Thread(target=fold)
+        folding.start()
+        folding.join(0.3)
+        assert folding.is_alive(), "it waits for the commit"
+    folding.join()
+    table.history[live] = table.history[table.now]
+    assert told[-1] == (live, [table.relation.name])
+    assert [b.epoch for b in table.listing().bases] == [live]
+    assert table.read(live) == {live: table.history[live]}
+
+
 def test_pages_without_a_log(place: Place, lake: Lake, spark: SparkSession) -> None:
     made = LiveTable.create(place, lake, spark, SCHEMA)
     assert made.fold() is None, "nothing is there to fold"
@@ -233,7 +303,7 @@ def test_a_reader_outlasts_folds_merges_and_vacuum(table: LiveTable) -> None:
             table.merge()
             table.fold()
             vacuum(table)
-        assert of(table, contents) == table.history[held]
+        assert table.opened(contents) == table.history[held]
     table.commit([drop(2)])
     base = table.fold()
     assert base is not None and [b.epoch for b in table.listing().bases] == [base.epoch]
@@ -267,12 +337,12 @@ def test_what_a_reader_has_seen_outlasts_its_replacement(table: LiveTable) -> No
         contents = reader.contents[table.relation.id]
         assert table.merge() == 2
         collect(table)
-        assert of(table, contents) == table.history[held]
+        assert table.opened(contents) == table.history[held]
         base = table.fold()
         assert base is not None and [b.version for b in table.listing().bases] == [base.version]
         collect(table)
         assert vacuum(table) == 0
-        assert of(table, contents) == table.history[held]
+        assert table.opened(contents) == table.history[held]
     assert collect(table) > 0 and vacuum(table) > 0, "nobody reads it any more"
     assert table.read(held) == {held: table.history[held]}
 
@@ -337,8 +407,3 @@ def unlisted(table: LiveTable) -> set[str]:
         "select_removable_files", pipeline=table.place.pipeline, grace_seconds=-1
     )
     return {row["path"] for row in rows if row["path"].startswith(table.relation.path)}
-
-
-def of(table: LiveTable, contents: Contents) -> Rows:
-    found = [values(r) for r in table.table.read(contents).toArrow().to_pylist()]
-    return {r[:1]: r for r in found if r is not None}

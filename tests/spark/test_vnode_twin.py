@@ -15,10 +15,25 @@ from ops.common.vnode import vnode_of
 from resources.lake import Lake
 
 COUNT = 32_768
+INF = float("inf")
 VALUES: dict[DataType, list[Any]] = {
     DataType(Kind.INT2): [0, 1, -1, 32_767, -32_768],
     DataType(Kind.INT4): [0, 7, -7, 2**31 - 1, -(2**31)],
     DataType(Kind.INT8): [0, 42, -42, 2**63 - 1, -(2**63)],
+    DataType(Kind.FLOAT4): [0.0, -0.0, 1.0, -0.5, 1.401298464324817e-45, float("nan"), INF, -INF],
+    DataType(Kind.FLOAT8): [
+        0.0,
+        -0.0,
+        0.1,
+        5e-324,
+        1.7976931348623157e308,
+        float("nan"),
+        INF,
+        -INF,
+    ],
+    DataType(Kind.BYTEA): [b"", b"\0", b"a\xff", b"\x1f"],
+    DataType(Kind.OTHER, name="uuid"): ["00000000-0000-0000-0000-000000000000"],
+    DataType(Kind.TEXT, name="public.citext"): ["A", "a"],
     DataType(Kind.BOOL): [True, False],
     DataType(Kind.TEXT): ["", "a", "\0", "\x1f", "Straße", "漢字", "🜨", " x ", "NULL", "1\x1f2"],
     DataType(Kind.NUMERIC, 12, 2): [Decimal(t) for t in ("0", "1.5", "1.50", "-0.01", "-99.90")],
@@ -49,11 +64,22 @@ VALUES: dict[DataType, list[Any]] = {
         datetime(2024, 3, 31, 2, 30, 0, 1, tzinfo=UTC),
     ],
 }
+MICROS = [-(2**63), -210_866_803_200_000_000, -1, 0, 1, 9_000_000_000_000_000_000, 2**63 - 1]
 # What the decoder gives: dates and times as integers, also where Python has no date for them.
 DECODED: dict[DataType, list[int]] = {
-    DataType(Kind.DATE): [-2_440_588, -719_529, -1, 0, 19_782, 2_932_897, 100_000_000],
-    DataType(Kind.TIMESTAMP): [-210_866_803_200_000_000, -1, 0, 1, 9_000_000_000_000_000_000],
-    DataType(Kind.TIMESTAMPTZ): [-210_866_803_200_000_000, -1, 0, 1, 9_000_000_000_000_000_000],
+    DataType(Kind.DATE): [
+        -(2**31),
+        2**31 - 1,
+        -2_440_588,
+        -719_529,
+        -1,
+        0,
+        19_782,
+        2_932_897,
+        100_000_000,
+    ],
+    DataType(Kind.TIMESTAMP): MICROS,
+    DataType(Kind.TIMESTAMPTZ): MICROS,
 }
 
 

@@ -53,10 +53,13 @@ class Place:
             kind="maintenance",
         )
         given = {"kind": "table", "vnode_count": 4, "upstream": None, "state": "Live"}
-        self.store.execute(
+        self.store.query(
             "insert_relation",
             pipeline=self.pipeline,
             name=name,
+            version=1,
+            role="current",
+            build=None,
             definition="",
             schema=schema.to_json(),
             origin=None,

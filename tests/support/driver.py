@@ -36,7 +36,7 @@ from ops.common.ports import Failpoint
 from ops.common.table.pins import pinned
 from ops.common.table.relation import find_relation, relations_of
 from ops.planner.apply import main_graph
-from orchestration import backfilling, maintenance, running, verifying
+from orchestration import backfilling, lifecycle, maintenance, running, verifying
 from orchestration.deployment import Deployment, open_deployment
 from resources.settings import Settings
 from tests.support.pipeline import PIPELINE, VNODES
@@ -169,11 +169,14 @@ class Driver:
     def run(self) -> None:
         steps: dict[str, Callable[[], None]] = {
             "renew": self._renew,
+            "anew": self._begin_anew,
+            "change": self._change,
             "stream": self._stream,
             "table": self._tables,
             "view": self._views,
             "repair": self._repair,
             "settle": self._settle,
+            "take_down": self._take_down,
             "flush": self._flush,
             "spoil": self._spoil,
             "read": self._read,
@@ -205,6 +208,22 @@ class Driver:
             (hit if self.armed.is_set() else no_failpoint)(name)
 
         return failpoint
+
+    def _change(self) -> None:
+        lifecycle.apply(self.deployment, self.deployment.pipeline(PIPELINE))
+
+    def _begin_anew(self) -> None:
+        owner = self.job.owner
+        self._say(lifecycle.begin_source_anew(self.deployment, PIPELINE, "shop", owner=owner))
+
+    def _take_down(self) -> None:
+        def is_down() -> bool:
+            self._say(maintenance.take_down(self.deployment, PIPELINE))
+            found = self.deployment.store.query("select_has_ended", pipeline=PIPELINE)
+            return not found[0]["has_ended"]
+
+        self._await(is_down)
+        self._say(maintenance.collect(self.deployment, PIPELINE, unlisted_s=0))
 
     def _stream(self) -> None:
         def run() -> None:

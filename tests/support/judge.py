@@ -159,7 +159,9 @@ def _parquet(path: Path) -> list[dict[str, Any]]:
 
 
 def _relation(control: psycopg.Connection[dict[str, Any]], name: str) -> dict[str, Any]:
-    found = control.execute("SELECT * FROM relations WHERE name = %s", [name]).fetchone()
+    found = control.execute(
+        "SELECT * FROM relations WHERE name = %s AND role = 'current'", [name]
+    ).fetchone()
     assert found is not None, f"no relation is called {name}"
     return found
 

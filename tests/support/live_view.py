@@ -14,7 +14,8 @@ from ops.common.epoch import Epoch
 from ops.common.schema import INT8, NUMERIC, TEXT, Column, DataType, Kind, Schema
 from ops.common.table.net import Key
 from ops.common.table.relation import DataFile, Relation, StagedFile, changed_files
-from ops.planner.apply import relation_graph, state_schemas
+from ops.planner.apply import relation_graph
+from ops.planner.plan_view import state_schemas
 from resources.lake import Lake
 from tests.support.control import Place
 from tests.support.live_table import LiveTable, pass_by

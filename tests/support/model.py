@@ -40,11 +40,12 @@ def wishes(
     values: st.SearchStrategy[Row],
     *,
     full: st.SearchStrategy[bool] | None = None,
+    least: int = 0,
     most: int = 12,
 ) -> st.SearchStrategy[list[Wish]]:
     acts = st.sampled_from(["put", "put", "put", "delete", "move"])
     wish = st.builds(Wish, keys, keys, values, acts, st.booleans() if full is None else full)
-    return st.lists(wish, max_size=most)
+    return st.lists(wish, min_size=least, max_size=most)
 
 
 def happen(rows: Rows, wanted: Iterable[Wish]) -> tuple[list[Change], Rows]:
@@ -130,6 +131,9 @@ def relation(schema: Schema, **changed: Any) -> Relation:
         "id": 1,
         "pipeline": "p",
         "name": "t",
+        "version": 1,
+        "role": "current",
+        "build": None,
         "kind": "table",
         "definition": "",
         "schema": schema,

@@ -34,7 +34,7 @@ CREATE SOURCE shop WITH (
 """
 TABLE = """\
 CREATE TABLE {name} (*) FROM shop TABLE 'public.{name}' WITH (
-  backfill.parallelism = '2', backfill.num_rows_per_split = '{rows_per_split}',
+  backfill.parallelism = '{parallelism}', backfill.num_rows_per_split = '{rows_per_split}',
   snapshot.batch_size = '{page_rows}', vnode_count = '{vnodes}'
 );
 """
@@ -93,9 +93,24 @@ class TestPipeline:
         with self.store() as connection:
             connection.execute("UPDATE graphs SET lease_until = clock_timestamp()")
 
+    @property
+    def file(self) -> Path:
+        """Where the pipeline is defined."""
+        return self.settings.pipelines / f"{PIPELINE}.sql"
+
+    def rewrite(self, *changes: tuple[str, str]) -> None:
+        """Replace texts in the definition, each of which must be there."""
+        text = self.file.read_text()
+        for old, new in changes:
+            assert old in text, old
+            text = text.replace(old, new)
+        self.file.write_text(text)
+
     def states(self) -> dict[str, tuple[str, str | None]]:
         """Return (state, why) of each table and view."""
-        rows = self.asked("SELECT name, state, why FROM relations WHERE kind <> 'state'")
+        rows = self.asked(
+            "SELECT name, state, why FROM relations WHERE kind <> 'state' AND role = 'current'"
+        )
         return {str(name): (str(state), why and str(why)) for name, state, why in rows}
 
 
@@ -114,6 +129,7 @@ def new_pipeline(
     full_identity: bool = False,
     retention_s: float = 3600,
     page_rows: int = 500,
+    parallelism: int = 2,
 ) -> Iterator[TestPipeline]:
     """Make it all; afterwards the slot and both databases are gone. Tables have orders' columns."""
     mark = f"{os.getpid()}_{next(_numbers)}_{uuid.uuid4().hex[:6]}"
@@ -125,7 +141,11 @@ def new_pipeline(
     text = SOURCE.format(database=source, slot=f"slot_{mark}")
     for table in tables:
         text += TABLE.format(
-            name=table, rows_per_split=max(rows // 2, 1), page_rows=page_rows, vnodes=VNODES
+            name=table,
+            rows_per_split=max(rows // 2, 1),
+            page_rows=page_rows,
+            vnodes=VNODES,
+            parallelism=parallelism,
         )
     for name, query in views.items():
         text += f"CREATE MATERIALIZED VIEW {name} AS {query};\n"

@@ -71,8 +71,8 @@ class Place:
     def bound(self, *tables: str) -> dict[TableName, Binding]:
         return {("public", table): self.binding(table) for table in tables}
 
-    def binding(self, table: str) -> Binding:
-        found = self.source.describe_table("public", table)
+    def binding(self, table: str, *, text_numerics: bool = False) -> Binding:
+        found = self.source.describe_table("public", table, text_numerics=text_numerics)
         columns = [Column(c.name, DataType.parse(c.type), c.nullable) for c in found.columns]
         return Binding(
             Schema(tuple(columns), found.key),
@@ -85,10 +85,10 @@ class Place:
         self.source.ensure_publication(PUBLICATION, [("public", table) for table in tables])
         return self.source.ensure_slot(self.slot)
 
-    def reader(self, from_lsn: int, *, feedback_s: float = 5) -> SlotReader:
+    def reader(self, from_lsn: int, *, feedback_s: float = 5, binary: bool = True) -> SlotReader:
         reader = SlotReader(self.source, feedback_s=feedback_s)
         self.readers.append(reader)
-        reader.start(self.slot, PUBLICATION, from_lsn)
+        reader.start(self.slot, PUBLICATION, from_lsn, binary=binary)
         return reader
 
     def events(self, reader: SlotReader, decoder: Decoder) -> list[Event]:
@@ -113,12 +113,12 @@ class Place:
         around = (Begin, Commit, LogicalMessage)
         return [e for e in self.events(reader, decoder) if not isinstance(e, around)]
 
-    def page(self, table: str) -> pa.Table:
-        columns = [(c.name, str(c.type)) for c in self.binding(table).schema.columns]
-        query = page_query(
-            "public", table, columns, "id", lower_inclusive=None, upper_exclusive=None, limit=1000
-        )
-        return read_page(page_dsn(self.source), query, columns)
+    def page(self, table: str, *, text_numerics: bool = False) -> pa.Table:
+        bound = self.binding(table, text_numerics=text_numerics).schema
+        columns = [(c.name, str(c.type)) for c in bound.columns]
+        key = self.source.key_columns("public", table, bound.key)
+        query = page_query("public", table, columns, key, limit=1000)
+        return read_page(page_dsn(self.source), query, columns, key)[0]
 
     def confirmed(self) -> int:
         state = self.source.slot_state(self.slot)

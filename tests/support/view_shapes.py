@@ -17,9 +17,10 @@ from ops.common.epoch import Epoch
 from ops.common.schema import Column, DataType, Schema
 from ops.common.table.relation import Relation, StagedFile, changed_files, contents
 from ops.common.table.state_table import StateTable
-from ops.planner.apply import relation_graph, state_schemas
+from ops.planner.apply import relation_graph
 from ops.planner.bind_view import bind_view
 from ops.planner.parse import parse_pipeline
+from ops.planner.plan_view import state_schemas
 from resources.lake import Lake
 from tests.support.control import Place
 from tests.support.expressions import kept

@@ -43,3 +43,18 @@ def launch(make_pipeline: MakePipeline) -> Iterator[Launch]:
     yield run
     for child in children:
         child.kill()
+
+
+@pytest.fixture
+def make_unfilled(
+    postgres: RunningPostgres, session_settings: Settings, tmp_path: Path
+) -> Iterator[MakePipeline]:
+    """The same for pipelines that need no Spark, since nothing of them is filled."""
+    with ExitStack() as stack:
+
+        def pipeline(**wanted: Any) -> TestPipeline:
+            given = {"rows": 50, "views": {}, **wanted}
+            made = new_pipeline(postgres, session_settings, "sc://nowhere", tmp_path / "p", **given)
+            return stack.enter_context(made)
+
+        yield pipeline

@@ -12,9 +12,11 @@ from dataclasses import dataclass, replace
 import pytest
 
 from ops.backfill.failpoints import FAILPOINTS
+from orchestration import lifecycle, running
+from orchestration.deployment import open_deployment
 from tests.support.driver import NOTE, Child, Job
 from tests.support.judge import require_equal, require_no_orphans
-from tests.support.pipeline import VIEWS, TestPipeline, change_silently, lose_slot
+from tests.support.pipeline import PIPELINE, VIEWS, TestPipeline, change_silently, lose_slot
 from tests.support.writer import LiveWriter
 from tests.system.conftest import Launch, MakePipeline
 
@@ -39,6 +41,8 @@ class Life:
     spoils: Callable[[TestPipeline], None] | None = None
     """Done to a pipeline that is all live, before each death: there is something to repair."""
     views: tuple[str, ...] = ("revenue",)
+    parallelism: int = 2
+    """0 is the backfill with one reader."""
 
     @property
     def steps(self) -> tuple[str, ...]:
@@ -64,11 +68,77 @@ def differ(pipeline: TestPipeline) -> None:
     )
 
 
+def redefine(pipeline: TestPipeline) -> None:
+    """Ask for a new version of the table; one that is being built is given up."""
+    text = pipeline.file.read_text()
+    size = int(text.partition("snapshot.batch_size = '")[2].partition("'")[0])
+    pipeline.rewrite((f"batch_size = '{size}'", f"batch_size = '{size - 1}'"))
+
+
+def widen(pipeline: TestPipeline) -> None:
+    """Have a second source and two more tables set up, and ask for all that to be dropped."""
+    whole = pipeline.file.read_text()
+    with pipeline.source() as source:
+        for name in ("extra", "more"):
+            source.execute(f"CREATE TABLE IF NOT EXISTS {name} (id int PRIMARY KEY)".encode())
+    slot = whole.partition("slot.name = '")[2].partition("'")[0]
+    second = whole.partition(";\n")[0].replace("SOURCE shop", "SOURCE two")
+    wider = whole + ";\n".join(
+        (
+            second.replace(slot, f"{slot}_2"),
+            "CREATE TABLE extra (*) FROM shop TABLE 'public.extra'",
+            "CREATE TABLE more (*) FROM two TABLE 'public.more'",
+        )
+    )
+    with open_deployment(pipeline.settings) as deployment:
+        # What the death before has left.
+        lifecycle.apply(deployment, deployment.pipeline(PIPELINE))
+        lifecycle.apply_text(deployment, PIPELINE, wider)
+        running.prepare(deployment, deployment.applied(PIPELINE), tell=print)
+
+
+def unpublish(pipeline: TestPipeline) -> None:
+    """Take a table that is followed out of the publication behind the pipeline's back."""
+    with pipeline.source() as source:
+        source.execute("CREATE TABLE IF NOT EXISTS extra (id int PRIMARY KEY)")
+    if "extra" not in pipeline.file.read_text():
+        with pipeline.file.open("a") as file:
+            file.write("CREATE TABLE extra (*) FROM shop TABLE 'public.extra';\n")
+        with open_deployment(pipeline.settings) as deployment:
+            lifecycle.apply(deployment, deployment.pipeline(PIPELINE))
+            running.prepare(deployment, deployment.applied(PIPELINE), tell=print)
+        with pipeline.source() as source:
+            (name,) = source.execute("SELECT pubname FROM pg_publication").fetchone() or ("",)
+            source.execute(f"ALTER PUBLICATION {name} DROP TABLE extra".encode())
+    with pipeline.store() as store:
+        store.execute("UPDATE relations SET state = 'Live', live_since = 1 WHERE name = 'extra'")
+
+
+def ask_for_nothing(pipeline: TestPipeline) -> None:
+    """Ask for a version of the table that reads one which is not there any more."""
+    with pipeline.source() as source:
+        source.execute("CREATE TABLE IF NOT EXISTS elsewhere (id bigint PRIMARY KEY)")
+    if "elsewhere" in pipeline.file.read_text():
+        redefine(pipeline)
+    else:
+        pipeline.rewrite(("public.orders", "public.elsewhere"))
+    with open_deployment(pipeline.settings) as deployment:
+        lifecycle.apply(deployment, deployment.pipeline(PIPELINE))
+    with pipeline.source() as source:
+        source.execute("DROP TABLE elsewhere")
+
+
+def leave(pipeline: TestPipeline) -> None:
+    """What is asked for is asked for by the process itself."""
+
+
 LIVES = (
     # Each comes once in a pipeline's life, in this order, whichever thread is the first.
     Life(
         "prepare",
-        both("apply.commit", *(f"prepare.{s}" for s in ("publication", "slot", "record"))),
+        both(
+            "apply.commit", *(f"prepare.{s}" for s in ("origin", "publication", "slot", "record"))
+        ),
     ),
     Life(
         "start",
@@ -76,6 +146,11 @@ LIVES = (
         full_identity=False,
     ),
     Life("table", both(*(f"backfill.{s}" for s in ("plan_splits", "page_write", "watermark")))),
+    Life(
+        "table, one reader",
+        ("backfill.after_page_write", "backfill.after_watermark", "backfill.after_commit"),
+        parallelism=0,
+    ),
     Life(
         "table, with look-ups",
         both("backfill.commit", "tick.log_write", "tick.commit", "tick.confirm", "lease.renew"),
@@ -112,6 +187,24 @@ LIVES = (
         spoils=lose_slot,
     ),
     Life(
+        "change",
+        both("swap.commit", *(f"drop.{s}" for s in ("forget", "strike", "delete", "record"))),
+        ("change", "take_down"),
+        spoils=redefine,
+        views=(),
+    ),
+    Life(
+        "drop",
+        both(*(f"release.{s}" for s in ("publication_table", "record", "slot")))
+        + both("release.publication", "release.forget"),
+        ("change", "take_down"),
+        spoils=widen,
+        views=(),
+    ),
+    Life("unpublished", both("prepare.stop"), spoils=unpublish, views=()),
+    Life("not built", both("build.stop"), spoils=ask_for_nothing, views=()),
+    Life("anew", both("anew.forget", "anew.slot"), ("anew",), spoils=leave, views=()),
+    Life(
         "collect",
         # The first leaves an orphan, without which there is nothing to retire.
         (
@@ -139,7 +232,7 @@ LIVES = (
     Life("slot lost, half dropped", both("gap.drop"), ("renew", "repair"), spoils=lose_slot),
 )
 # Done after the last death too, and not only on the way to it.
-AFTERWARDS = ("merge", "fold", "renew", "repair")
+AFTERWARDS = ("merge", "fold", "renew", "repair", "change", "take_down", "anew")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -168,11 +261,12 @@ def test_killed_there_and_restarted(
         interval_ms=life.interval_ms,
         lease_seconds=5.0,
         retention_s=life.retention_s,
+        parallelism=life.parallelism,
         views={name: VIEWS[name] for name in life.views},
     )
     with LiveWriter(pipeline.dsn, rows=ROWS) as writer:
         if life.spoils is not None:
-            _live(pipeline, launch)
+            _live(pipeline, launch, life)
         for number, death in enumerate(life.deaths):
             if life.spoils is not None:
                 life.spoils(pipeline)
@@ -194,8 +288,8 @@ def test_killed_there_and_restarted(
     require_no_orphans(pipeline)
 
 
-def _live(pipeline: TestPipeline, launch: Launch) -> None:
-    first: Child = launch(Job(pipeline.settings, "first", LIVE))
+def _live(pipeline: TestPipeline, launch: Launch, life: Life) -> None:
+    first: Child = launch(Job(pipeline.settings, "first", life.steps, views=life.views))
     assert first.wait() == 0, first.output
     pipeline.expire_leases()
 

@@ -3,8 +3,10 @@
 Pure.
 """
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from ops.backfill.cdc.split import Key
 
 
 class ChangeStream(Protocol):
@@ -31,11 +33,37 @@ class Slot(Protocol):
     def wal_status(self) -> str | None: ...
 
 
+class KeyColumn(Protocol):
+    """A column of a key, as its source compares it."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def bytewise(self) -> bool: ...
+
+
+ScanKey = Sequence[Any]
+"""`KeyColumn`s of the source's own kind, to be given back to it as they came."""
+
+
 class Bounds(Protocol):
+    """`low` and `high` are None for an empty table and where the key is no integer."""
+
+    @property
+    def is_integer(self) -> bool: ...
     @property
     def low(self) -> int | None: ...
     @property
     def high(self) -> int | None: ...
+    @property
+    def estimated_rows(self) -> int | None: ...
+
+
+class Sample(Protocol):
+    """Keys that rise in the source's order, with about the same number of rows between them."""
+
+    @property
+    def cuts(self) -> Sequence[Key]: ...
     @property
     def estimated_rows(self) -> int: ...
 
@@ -44,6 +72,14 @@ class Source(Protocol):
     """The source database, asked short questions."""
 
     def identity(self) -> Identity: ...
+    def require_ready(self) -> None: ...
+    def has_publication(self, name: str) -> bool: ...
+    def unpublished(
+        self, name: str, tables: Sequence[tuple[str, str]]
+    ) -> dict[tuple[str, str], str]:
+        """Return which of these tables are not published whole, and how that is."""
+        ...
+
     def ensure_publication(self, name: str, tables: list[tuple[str, str]]) -> list[str]: ...
     def ensure_slot(self, name: str) -> int: ...
     def await_running_transactions(
@@ -53,4 +89,7 @@ class Source(Protocol):
     def drop_slot(self, name: str) -> None: ...
     def slot_state(self, name: str) -> Slot | None: ...
     def emit_message(self, prefix: str, content: str) -> int: ...
-    def key_bounds(self, schema: str, table: str, key: str) -> Bounds: ...
+    def key_bounds(self, schema: str, table: str, key: Any) -> Bounds: ...
+    def sample_keys(
+        self, schema: str, table: str, key: ScanKey, *, rows_per_split: int, max_splits: int
+    ) -> Sample: ...

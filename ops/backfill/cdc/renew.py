@@ -21,7 +21,7 @@ from ops.backfill.cdc.ports import Source
 from ops.backfill.cdc.prepare import identity_of
 from ops.barrier_worker.lease import Term, require_term
 from ops.common.ports import Failpoint, Statements, Store
-from ops.common.table.relation import Relation, relations_of
+from ops.common.table.relation import Relation, Role, versions_of
 from ops.planner.plan import SourcePlan, TablePlan
 
 WHOLE = ("Live", "Repairing")
@@ -40,7 +40,7 @@ def renew_source(
 ) -> None:
     """Make a new slot; `term` is that of the main graph, which nobody else runs meanwhile."""
     names = {t.name for t in tables}
-    relations = [r for r in relations_of(store, plan.pipeline) if r.name in names]
+    relations = [r for r in versions_of(store, plan.pipeline) if r.name in names]
     failpoint("gap.before_open")
     with store.transaction() as tx:
         require_term(tx, term.graph, term.term)
@@ -76,14 +76,17 @@ def renew_source(
 
 
 def _open(tx: Statements, relation: Relation, term: Term, why: str) -> None:
-    if relation.state in WHOLE:
+    if relation.role == Role.NEXT:
+        # Nobody reads it yet: it is begun again rather than repaired.
+        tx.execute("set_relation_state", relation=relation.id, state="Stopped", why=why)
+    elif relation.state in WHOLE:
         # What an event says was there before is not what the table holds, from here on.
         tx.execute("set_looks_up_old", relation=relation.id, looks_up=True)
         tx.execute("open_gap", relation=relation.id, after=term.committed, why=why)
         tx.execute("set_relation_state", relation=relation.id, state="Repairing", why=why)
     elif relation.state != "Stopped":
         # Pages in flight are refused by their generation; rows read and logged may be gone by now.
-        tx.execute("raise_generation", graph=relation.graph)
+        tx.execute("begin_generation", graph=relation.graph)
         tx.execute("delete_splits", relation=relation.id)
         tx.execute("unlist_relation", relation=relation.id)
         tx.execute("set_relation_state", relation=relation.id, state="Waiting", why=None)

@@ -14,13 +14,14 @@ Arrow.
 
 import threading
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from ops.backfill.cdc.pg_values import reads_binary
-from ops.backfill.cdc.pgoutput import Binding, Decoder, TableName
+from ops.backfill.cdc.pgoutput import TableName
 from ops.backfill.cdc.ports import ChangeStream
 from ops.backfill.cdc.transaction_buffer import Batch, TransactionBuffer
 from ops.backfill.cdc.verify.taking import RepairTaker, looked_up
+from ops.backfill.cdc.versions import Bound, VersionDecoder
 from ops.barrier_manager.manager import LocalBarrierManager
 from ops.barrier_worker.reports import SourceOutput, TakenRepair
 from ops.common.barrier import Barrier, BarrierKind, Pause
@@ -29,7 +30,7 @@ from ops.common.errors import TransientError
 from ops.common.ports import Clock, Failpoint, Lake
 from ops.common.table.key_range import ranges_of
 from ops.common.table.log import log_table
-from ops.common.table.net import Net, net_changes
+from ops.common.table.net import Net, net_changes, without_before_images
 from ops.common.table.relation import Relation, StagedFile
 
 POLL_SECONDS = 0.05
@@ -55,7 +56,7 @@ class SourceExecutor:
         source: str,
         stream: ChangeStream,
         emit_message: Callable[[str], int],
-        tables: Mapping[TableName, tuple[Relation, Binding]],
+        tables: Bound,
         committed_lsn: int,
         lake: Lake,
         clock: Clock,
@@ -68,7 +69,7 @@ class SourceExecutor:
         self._stream, self._emit = stream, emit_message
         self._tables = {name: relation for name, (relation, _) in tables.items()}
         bound = {name: binding for name, (_, binding) in tables.items()}
-        self._decoder = Decoder(bound, binary=reads_binary(b.schema for b in bound.values()))
+        self._decoder = VersionDecoder(bound, binary=reads_binary(b.schema for b in bound.values()))
         self._buffer = TransactionBuffer(pipeline, committed_lsn)
         self._lake, self._clock, self._failpoint = lake, clock, failpoint
         self._forward, self._repairs = forward, repairs
@@ -134,8 +135,7 @@ class SourceExecutor:
 
     def _read(self) -> None:
         for _, message in self._stream.poll(POLL_SECONDS):
-            event = self._decoder.decode(message)
-            if event is not None:
+            for event in self._decoder.decode(message):
                 self._buffer.add(event)
 
     def _await_flush(self) -> None:
@@ -189,16 +189,15 @@ class SourceExecutor:
 
     def _net(self, relation: Relation, batch: Batch, name: TableName) -> Net:
         positions = relation.schema.key_positions
-        return net_changes(
-            batch.changes.get(name, ()), lambda row: tuple(row[i] for i in positions)
-        )
+        net = net_changes(batch.changes.get(name, ()), lambda row: tuple(row[i] for i in positions))
+        return without_before_images(net) if relation.is_partial else net
 
     def _write(self, barrier: Barrier, relation: Relation, net: Net) -> StagedFile:
         assert barrier.attempt is not None
         table = log_table(
             net, relation.schema, vnode_count=relation.vnode_count, epoch=barrier.epoch.prev
         )
-        path = f"{barrier.attempt.directory}/{relation.name}-log.parquet"
+        path = f"{barrier.attempt.directory}/{relation.label.replace('/', '-')}-log.parquet"
         self._failpoint("tick.before_log_write")
         size = self._lake.write(path, table)
         self._failpoint("tick.after_log_write")

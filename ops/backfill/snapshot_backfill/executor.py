@@ -27,7 +27,7 @@ from ops.barrier_worker.commit import EpochCommit, commit_epoch, open_attempt
 from ops.barrier_worker.lease import LeaseKeeper, require_term
 from ops.common.barrier import Attempt
 from ops.common.epoch import Epoch
-from ops.common.errors import TableStopped
+from ops.common.errors import RelationEnded, TableStopped
 from ops.common.ports import Clock, Failpoint, Statements, Store
 from ops.common.table.relation import (
     Contents,
@@ -35,10 +35,9 @@ from ops.common.table.relation import (
     StagedFile,
     changed_files,
     contents,
-    find_relation,
     listing,
-    relations_of,
     target_pin,
+    versions_of,
 )
 from ops.common.table.state_table import StateTable
 
@@ -72,6 +71,8 @@ class SnapshotBackfillExecutor:
         """Read the snapshot of `vnodes`; whoever finishes the last vnode follows the log too."""
         self._committed = self.keeper.term.committed
         relation = self._relation()
+        if Phase(relation.state) is Phase.STOPPED:
+            raise TableStopped(relation.name, relation.why or "")
         if Phase(relation.state) is Phase.WAITING:
             if not self._await_upstream():
                 return
@@ -89,7 +90,7 @@ class SnapshotBackfillExecutor:
         """Wait until the table is live or the view in step; False when nobody wants that."""
         upstream = self.view.upstream
         while self._may_go_on():
-            found = find_relation(relations_of(self.store, upstream.pipeline), upstream.name)
+            found = self._now(upstream)
             if found.is_whole:
                 return True
             if found.state == "Stopped":
@@ -299,8 +300,14 @@ class SnapshotBackfillExecutor:
         return open_attempt(self.store, term.graph, term.term, parent, failpoint=self.failpoint)
 
     def _relation(self) -> Relation:
-        name, pipeline = self.view.output.name, self.view.output.pipeline
-        return find_relation(relations_of(self.store, pipeline), name)
+        return self._now(self.view.output)
+
+    def _now(self, relation: Relation) -> Relation:
+        """Return how a version is by now; it may have ended."""
+        for found in versions_of(self.store, relation.pipeline):
+            if found.id == relation.id:
+                return found
+        raise RelationEnded(relation.graph)
 
     def _progress(self) -> dict[int, VnodeBackfillProgress]:
         rows = self.store.query("select_vnode_progress", relation=self.view.output.id)

@@ -6,7 +6,8 @@
             └──────────────────────────── it failed in a checkpoint ◀───────────────────────┘
 
 While the snapshot is read, the view's own epochs are tiny numbers, all before E; the wave that
-finishes the last vnode commits E itself.
+finishes the last vnode commits E itself. A version that is built beside the current one and cannot
+be is Stopped; another definition, or `tidegate backfill --anew`, begins the next.
 
 Pure.
 """
@@ -24,6 +25,7 @@ class Phase(StrEnum):
     LOG = "ConsumingLogStore"
     FINISHING = "Finishing"
     DONE = "Done"
+    STOPPED = "Stopped"
 
 
 @dataclass(frozen=True, slots=True)

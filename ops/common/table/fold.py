@@ -28,6 +28,7 @@ from ops.common.errors import ConsistencyError, TermOver
 from ops.common.ports import Failpoint, Lake, Statements, Store
 from ops.common.schema import quote
 from ops.common.table.collect import UNLISTED_SECONDS
+from ops.common.table.key_range import is_disordered
 from ops.common.table.log import DELETE
 from ops.common.table.relation import (
     Base,
@@ -35,7 +36,7 @@ from ops.common.table.relation import (
     Relation,
     contents,
     listing,
-    relations_of,
+    versions_of,
 )
 from ops.common.table.retention import folded, forgettable, next_log_start
 from ops.common.table.state_table import StateTable
@@ -43,6 +44,14 @@ from ops.common.table.state_table import StateTable
 STAMP = "spark.databricks.delta.commitInfo.userMetadata"
 TXN_APP = "spark.databricks.delta.write.txnAppId"
 TXN_VERSION = "spark.databricks.delta.write.txnVersion"
+SORT_EVERY = 8
+SORTING = {
+    "spark.databricks.delta.optimize.maxFileSize": str(128 << 20),
+    "spark.databricks.delta.optimize.minFileSize": str(128 << 20),
+    "spark.databricks.delta.optimize.zorder.checkStatsCollection.enabled": "false",
+    "spark.databricks.io.skipping.mdc.sortWithinFiles": "true",
+    "spark.databricks.io.skipping.mdc.addNoise": "false",
+}
 
 
 class UnexpectedVersion(ConsistencyError):
@@ -81,7 +90,7 @@ def fold_point(
         tx.execute("delete_pins", owner=term.graph)
         tx.execute("delete_expired_pins", pipeline=pipeline)
         settled = {row["id"] for row in tx.query("select_live_relations", pipeline=pipeline)}
-        relations = [r for r in relations_of(tx, pipeline) if r.id in settled]
+        relations = [r for r in versions_of(tx, pipeline) if r.id in settled]
         for relation in relations:
             tx.query("lock_relation", relation=relation.id)
             tx.execute("upsert_pin", relation=relation.id, owner=term.graph, epoch=epoch)
@@ -106,6 +115,8 @@ class Folder:
     term: Term
     keep_s: float
     """How long a base stays readable at its own epoch after newer ones have come."""
+    sort_bytes: int = 64 << 20
+    """A base of less than this is read as a whole as fast as by its bounds."""
 
     def fold(self, relation: Relation, epoch: Epoch) -> Base | None:
         """Bring the base to `epoch`, which is pinned; None when nothing is to fold."""
@@ -186,7 +197,28 @@ class Folder:
             f"WHEN MATCHED THEN UPDATE SET {sets} "
             f"WHEN NOT MATCHED AND log.op <> '{DELETE}' THEN INSERT ({names}) VALUES ({values})"
         ).collect()
+        if self._is_due_for_sorting(relation, whole.base):
+            for setting, value in SORTING.items():
+                self.spark.conf.set(setting, value)
+            # In the order of its first key column; no row changes.
+            first = quote(relation.schema.key[0])
+            self.spark.sql(
+                f"OPTIMIZE delta.`{self.lake.uri(relation.path)}` ZORDER BY ({first})"
+            ).collect()
         self.failpoint("fold.after_delta")
+
+    def _is_due_for_sorting(self, relation: Relation, base: Base | None) -> bool:
+        """Every few versions, look whether MERGE has left files that all span the same keys.
+
+        It shuffles what it touches by a hash of the key. Where the keys of a tick lie anywhere, all
+        is touched again at once, so that a sorting for each fold would be for nothing.
+        """
+        made = self.delta.latest(relation.path)
+        if made is None or base is None or made[0] // SORT_EVERY == base.version // SORT_EVERY:
+            return False
+        files = self.lake.version_files(relation.path, made[0], relation.schema.key[0])
+        bounds = [(f.low, f.high) for f in files if f.low is not None and f.high is not None]
+        return sum(f.bytes for f in files) >= self.sort_bytes and is_disordered(bounds)
 
     def _record(self, relation: Relation, whole: Contents, base: Base) -> None:
         self.failpoint("fold.before_record")

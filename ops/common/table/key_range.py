@@ -34,6 +34,13 @@ def ranges_of(values: Iterable[Any], data_type: DataType) -> KeyRanges | None:
     return _few([(value, value) for value in sorted(distinct, key=_order)])
 
 
+def between(low: Any, high: Any, data_type: DataType) -> KeyRanges | None:
+    """Return the one range from `low` to `high`; None where there can be none."""
+    if data_type.kind not in ORDERED or not (_fits(low, data_type) and _fits(high, data_type)):
+        return None
+    return ((low, high),)
+
+
 def joined(many: Iterable[KeyRanges | None]) -> KeyRanges | None:
     """Return ranges around all of these; None if one of them is not known."""
     ends: list[KeyRange] = []
@@ -58,6 +65,18 @@ def overlap(one: KeyRanges, other: KeyRanges) -> bool:
     return any(
         _order(a[0]) <= _order(b[1]) and _order(b[0]) <= _order(a[1]) for a in one for b in other
     )
+
+
+def is_disordered(bounds: Iterable[KeyRange]) -> bool:
+    """Tell whether half of the files share places with others: bounds then choose little."""
+    ordered = sorted(bounds, key=lambda r: _order(r[0]))
+    if len(ordered) < 2:
+        return False
+    shared, reach = 0, _order(ordered[0][1])
+    for low, high in ordered[1:]:
+        shared += _order(low) < reach
+        reach = max(reach, _order(high))
+    return 2 * shared >= len(ordered)
 
 
 def ranges_from_json(file: dict[str, Any]) -> KeyRanges | None:

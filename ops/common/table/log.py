@@ -61,4 +61,5 @@ def _structs(rows: Sequence[Row | None], columns: tuple[Column, ...]) -> pa.Stru
 
 
 def _sortable(key: tuple[object, ...]) -> tuple[Any, ...]:
-    return tuple((part is not None, part) for part in key)
+    # NaN is after all numbers, and the only value that is not equal to itself.
+    return tuple((part is not None, part != part, part) for part in key)

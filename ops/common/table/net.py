@@ -69,3 +69,10 @@ def _apply(net: Net, key: Key, *, known: bool, old: Row | None, new: Row | None)
 def merge_net(first: NetRow, second: NetRow) -> NetRow:
     """Return two consecutive net rows of one key as one."""
     return NetRow(first.known, first.old, second.new)
+
+
+def without_before_images(net: Net) -> Net:
+    """Return the same with each `old` to be looked up: for a table that has not all rows."""
+    return {
+        key: row if row.old is None else NetRow(False, None, row.new) for key, row in net.items()
+    }

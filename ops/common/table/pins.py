@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ops.common.epoch import Epoch
-from ops.common.errors import ConsistencyError, is_transient
+from ops.common.errors import ConsistencyError, RelationEnded, is_transient
 from ops.common.ports import Failpoint, Store, unarmed
-from ops.common.table.relation import Contents, Relation, contents
+from ops.common.table.relation import Contents, Relation, Role, contents
 
 READER_SECONDS = 60.0
 
@@ -80,7 +80,9 @@ def _take(
     with store.transaction() as tx:
         # In one order, so that two readers never wait for each other.
         for relation in sorted(relations, key=lambda r: r.id):
-            tx.query("lock_relation", relation=relation.id)
+            if tx.query("lock_relation", relation=relation.id)[0]["role"] == Role.OLD:
+                # A new version was swapped in since somebody looked its name up.
+                raise RelationEnded(relation.graph)
         # Read under the locks: no merge can pass over this epoch any more.
         newest = Epoch(tx.query("select_graph", graph=main_graph)[0]["committed"])
         epoch = newest if as_of is None else as_of

@@ -7,11 +7,20 @@ A log file covers (after, epoch]. One that lies across the base or across E make
 it was merged away. What was folded away is gone too: before `log_start`, a base is readable at its
 own epoch and nothing is between two bases.
 
+A name may have two versions that live:
+
+    current   what the name means: what is read, what a new view reads
+    next      being built beside it; only its backfill and the stream run see it
+    old       dropped or replaced; nobody sees it but who takes it down
+
+Each version is a relation of its own: id, splits, files, path, graph. Numbers are never used again.
+
 Pure.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 from ops.common.epoch import ZERO, Epoch
@@ -21,16 +30,27 @@ from ops.common.schema import Schema
 from ops.common.table.key_range import KeyRanges, ranges_from_json
 
 
+class Role(StrEnum):
+    CURRENT = "current"
+    NEXT = "next"
+    OLD = "old"
+
+
 @dataclass(frozen=True, slots=True)
 class Relation:
     id: int
     pipeline: str
     name: str
+    version: int
+    role: str
+    build: int | None
+    """Of a next version: all of one build are swapped in one commit."""
     kind: str
     definition: str
     schema: Schema
     origin: dict[str, Any] | None
-    """For a table, what its source's table was when it was bound: oid, identity, unselected."""
+    """For a table, what its source's table was when it was bound: oid, identity, unselected; and
+    whether rows were left out of its snapshot (partial)."""
     vnode_count: int
     path: str
     graph: str
@@ -45,6 +65,16 @@ class Relation:
     def is_whole(self) -> bool:
         """Say whether its graph's epoch is one at which others may begin to read it."""
         return self.in_step if self.kind == "view" else self.state == "Live"
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether the source may send before images of rows that were never here."""
+        return bool(self.origin and self.origin.get("partial"))
+
+    @property
+    def label(self) -> str:
+        """Return what tells this version from the others of its name."""
+        return label(self.name, self.version)
 
     @staticmethod
     def from_row(row: dict[str, Any]) -> "Relation":
@@ -115,8 +145,36 @@ def target_pin(graph: str) -> str:
     return f"{graph}/target"
 
 
-def relations_of(store: Statements, pipeline: str) -> list[Relation]:
+def label(name: str, version: int) -> str:
+    return name if version == 1 else f"{name}/v{version}"
+
+
+def versions_of(store: Statements, pipeline: str) -> list[Relation]:
+    """Return the current versions and those being built; what is read comes before its readers."""
     return [Relation.from_row(r) for r in store.query("select_relations", pipeline=pipeline)]
+
+
+def relations_of(store: Statements, pipeline: str) -> list[Relation]:
+    """Return the relation that each name means now."""
+    return [r for r in versions_of(store, pipeline) if r.role == Role.CURRENT]
+
+
+def to_fill(versions: Iterable[Relation], name: str) -> Relation:
+    """Return the version of `name` that a backfill works on: the next one, if there is one."""
+    known = list(versions)
+    building = [r for r in known if r.name == name and r.role == Role.NEXT]
+    return building[0] if building else find_relation(known, name)
+
+
+def upstream_of(versions: Iterable[Relation], relation: Relation) -> Relation:
+    """Return the very version that a view reads."""
+    return next(r for r in versions if r.id == relation.upstream)
+
+
+def states_of(versions: Iterable[Relation], view: Relation) -> tuple[Relation, ...]:
+    """Return the states of a view as they were made, the intermediate one first."""
+    found = [r for r in versions if r.graph == view.graph and r.kind == "state"]
+    return tuple(sorted(found, key=lambda state: state.id))
 
 
 def find_relation(relations: Iterable[Relation], name: str) -> Relation:

@@ -22,15 +22,17 @@ ROWS, PAGE = 4000, 1000
 @pytest.fixture
 def place(shared: ControlStore, monkeypatch: pytest.MonkeyPatch) -> Place:
     # How often it looks for a change, and commits.
-    monkeypatch.setattr("ops.backfill.cdc.cdc_backfill_v2.TICK_SECONDS", 0.05)
+    monkeypatch.setattr("ops.backfill.cdc.table_backfill.TICK_SECONDS", 0.05)
     return new_place(shared)
 
 
 @dataclass(frozen=True)
 class Read:
     rows: int
-    last_key: int | None
+    last_key: tuple[str, ...] | None
     bytes: int = 10
+    memory: int = 10
+    bounds: tuple[int, int] | None = None
     seconds: float = 0.0
 
 
@@ -40,12 +42,20 @@ class InstantPages:
 
     reads: list[tuple[float, int]] = field(default_factory=list)
 
-    def read(self, *, lower: int | None, upper: int | None, limit: int, path: str) -> Read:
-        first = 1 if lower is None else lower
-        last = min(ROWS if upper is None else upper - 1, first + limit - 1)
+    def read(
+        self,
+        *,
+        at_least: tuple[str, ...] | None,
+        above: tuple[str, ...] | None,
+        below: tuple[str, ...] | None,
+        limit: int,
+        path: str,
+    ) -> Read:
+        first = int(at_least[0]) if at_least else int(above[0]) + 1 if above else 1
+        last = min(int(below[0]) - 1 if below else ROWS, first + limit - 1)
         rows = max(0, last - first + 1)
         self.reads.append((time.monotonic(), rows))
-        return Read(rows, last if rows else None)
+        return Read(rows, (str(last),) if rows else None)
 
     @property
     def rows(self) -> int:
@@ -54,13 +64,14 @@ class InstantPages:
 
 @dataclass(frozen=True)
 class Bounds:
+    is_integer: bool = True
     low: int = 1
     high: int = ROWS
     estimated_rows: int = ROWS
 
 
 class QuietSource:
-    def key_bounds(self, schema: str, table: str, key: str) -> Bounds:
+    def key_bounds(self, schema: str, table: str, key: object) -> Bounds:
         return Bounds()
 
     def emit_message(self, prefix: str, content: str) -> int:
@@ -97,6 +108,7 @@ def begin(place: Place, *, paused: bool = False, rows_per_s: int | None = None) 
             executor = ParallelizedCdcBackfillExecutor(
                 plan,
                 relation,
+                ["id"],
                 place.store,
                 source,
                 pages,
@@ -138,7 +150,7 @@ def test_a_limit_slows_it_down_and_taking_it_away_lets_it_go(place: Place) -> No
     backfill = begin(place, rows_per_s=500)
     backfill.until(lambda: len(backfill.pages.reads) >= 1)
     time.sleep(0.2)
-    assert backfill.pages.rows == 500, "a page of a second; the next is not due yet"
+    assert backfill.pages.rows == 250, "a page of half a second; the next is not due yet"
     throttle(place, None)
     backfill.thread.join(10)
     assert backfill.pages.rows == ROWS == split_rows(place)

@@ -26,6 +26,9 @@ CALLS = {
     ("pages", "read"),
     ("source", "ensure_publication"),
     ("source", "ensure_slot"),
+    ("source", "drop_publication_table"),
+    ("source", "drop_publication"),
+    ("source", "drop_slot"),
     ("source", "emit_message"),
     ("self", "_emit"),
     ("stream", "confirm"),
@@ -35,7 +38,7 @@ WRITING_QUERIES = ("insert_", "acquire_", "take_over_", "release_")
 LOOKS = {
     ("commit.py", "_landed"),
     ("fold.py", "fold"),
-    ("cdc_backfill_v2.py", "run"),
+    ("table_backfill.py", "run"),
     # Bracketed by its only caller.
     ("pins.py", "_take"),
 }

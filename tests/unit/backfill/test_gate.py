@@ -63,7 +63,7 @@ def test_there_is_no_burst_after_a_rest() -> None:
 
 
 def test_pages_shrink_with_the_rate() -> None:
-    assert [TokenBucket(r).page_rows(500) for r in (1, 20, 500, 10_000)] == [1, 20, 500, 500]
+    assert [TokenBucket(r).page_rows(500) for r in (1, 20, 500, 10_000)] == [1, 10, 250, 500]
 
 
 class Wanted:

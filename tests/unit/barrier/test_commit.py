@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from psycopg import sql
 
 from ops.barrier_worker.commit import EpochCommit, commit_epoch, open_attempt
 from ops.barrier_worker.lease import Term, acquire, take_over
@@ -11,6 +12,7 @@ from ops.common.errors import AttemptRetired, TermOver
 from ops.common.ports import Statements
 from ops.common.table.relation import StagedFile
 from resources.control_store import ControlStore
+from resources.errors import TransientError
 from tests.support.control import SCHEMA, Place, new_place
 
 
@@ -157,3 +159,30 @@ def test_each_attempt_has_a_directory_of_its_own(place: Place) -> None:
     made = [open_attempt(place.store, place.main, term.term, "x/_attempts") for _ in range(3)]
     assert len({a.directory for a in made}) == 3
     assert all(a.directory.startswith("x/_attempts/") for a in made)
+
+
+def test_a_full_disk_under_the_store_leaves_nothing_and_may_pass(place: Place) -> None:
+    """The server itself refuses the row, as it does when it cannot extend a file."""
+    what = prepared(place, owned(place))
+    connection = place.store._connection()
+    connection.execute(
+        "CREATE FUNCTION no_space() RETURNS trigger LANGUAGE plpgsql AS "
+        "$$ BEGIN IF NEW.graph = TG_ARGV[0] THEN RAISE 'no space left on device' "
+        "USING ERRCODE = 'disk_full'; END IF; RETURN NEW; END $$"
+    )
+    connection.execute(
+        sql.SQL(
+            "CREATE TRIGGER full_disk BEFORE INSERT ON epochs "
+            "FOR EACH ROW EXECUTE FUNCTION no_space({})"
+        ).format(sql.Literal(place.main))
+    )
+    try:
+        with pytest.raises(TransientError, match="no space left"):
+            commit(place, what)
+        assert nothing_of(place, what) and attempt_state(place, what.attempts[0]) == "open"
+    finally:
+        connection = place.store._connection()
+        connection.execute("DROP TRIGGER full_disk ON epochs")
+        connection.execute("DROP FUNCTION no_space")
+    commit(place, what)
+    assert place.committed() == 100

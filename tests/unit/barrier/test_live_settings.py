@@ -5,6 +5,7 @@ import pytest
 from ops.barrier_worker.live_settings import (
     LiveSettings,
     parse_interval_ms,
+    parse_parallelism,
     parse_rows_per_s,
     parse_settings,
     show_interval,
@@ -59,6 +60,13 @@ def test_durations(text: str, ms: int) -> None:
 def test_refused(words: list[str], says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         parse_settings(words)
+
+
+def test_readers() -> None:
+    assert [parse_parallelism(t) for t in ("1", "256", "default")] == [1, 256, None]
+    for wrong in ("0", "257", "-1", "1.5", "many", ""):
+        with pytest.raises(ConfigError, match="readers"):
+            parse_parallelism(wrong)
 
 
 def test_rates() -> None:

@@ -317,7 +317,12 @@ def test_a_view_rejoins_at_a_checkpoint_and_not_while_paused(place: Place) -> No
     table = place.create("t", SCHEMA)
     place.store.execute("set_relation_live", relation=table.id, epoch=1)
     place.create("v", SCHEMA, kind="view", upstream=table.id, state="Finishing")
-    place.store.execute("bind_relations", term=1, relations=[table.id, place.relation("v").id])
+    place.store.execute(
+        "bind_relations",
+        pipeline=place.pipeline,
+        term=1,
+        relations=[table.id, place.relation("v").id],
+    )
     with running(place, []) as run:
         run.until(lambda: kinds(place) == ["Initial"])
         pass_time(run, 30)

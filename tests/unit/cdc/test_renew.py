@@ -58,7 +58,7 @@ class Shop:
             self.control.store,
             self.place.source,
             self.plan,
-            self.tables,
+            [(table, self.control.relation(table.name)) for table in self.tables],
             on_wait=ignore,
             clock=SystemClock(),
             failpoint=ignore,
@@ -125,8 +125,9 @@ def test_each_table_says_what_it_lacks(shop: Shop) -> None:
         relation=filling.id,
         split_id=1,
         generation=1,
-        left_bound=None,
-        right_bound=None,
+        version=2,
+        left_key=None,
+        right_key=None,
     )
     shop.renew()
     assert shop.states() == {"live": "Repairing", "filling": "Waiting", "stopped": "Stopped"}

@@ -126,10 +126,10 @@ TABLE_REFUSALS = {
     "(a int PRIMARY KEY, A text) FROM s TABLE 'y'": "column 36: two columns are called a",
     "(a int, PRIMARY KEY (z)) FROM s TABLE 'y'": "column 37: PRIMARY KEY names z, "
     "which is not a column or was named before",
-    "(a float8 PRIMARY KEY) FROM s TABLE 'y'": "column 19: type float8 of column a is not "
-    "supported yet; there are: bool, date, int2, int4, int8, numeric, text, timestamp, timestamptz",
     "(a numeric(50,2) PRIMARY KEY) FROM s TABLE 'y'": "column 19: type numeric(50,2) of column a "
-    "does not fit into 38 digits",
+    "does not fit into 38 digits; keep the numerics as text: numeric.as = 'text'",
+    "(*) FROM s TABLE 'y' WITH (numeric.as = 'float')": "column 56: option numeric.as must be "
+    "decimal or text, not 'float'",
     "(_tg_a int PRIMARY KEY) FROM s TABLE 'y'": "column 17: column '_tg_a' begins with _tg_, "
     "which is kept for hidden columns",
     "(a int PRIMARY KEY DEFAULT 1) FROM s TABLE 'y'": "column 35: DEFAULT on a column is not "
@@ -154,7 +154,7 @@ TABLE_REFUSALS = {
     "(*) FROM s TABLE 'y' WITH (backfill.paralelism='4')": "column 43: unknown option "
     "backfill.paralelism of table t; the nearest known is backfill.parallelism",
     "(*) FROM s TABLE 'y' WITH (backfill.parallelism='257')": "column 64: option "
-    "backfill.parallelism must be a whole number from 1 to 256, not '257'",
+    "backfill.parallelism must be a whole number from 0 to 256, not '257'",
     "(*) FROM s TABLE 'y' WITH (vnode_count=0)": "column 55: option vnode_count must be a whole "
     "number from 1 to 32768, not '0'",
     "(*) FROM s TABLE 'y' WITH (vnode_count=SECRET x)": "column 43: option vnode_count of table t "

@@ -172,3 +172,25 @@ def test_a_term_that_is_over_cannot_commit_what_is_not_yet_retired(yard: Yard) -
     take_over(yard.place.store, yard.place.main, owner="other")
     with pytest.raises(TermOver):
         yard.commit(term, attempt, 0, 10, table.id)
+
+
+@pytest.mark.parametrize("step", ["collect.after_retire", "collect.before_delete"])
+def test_a_zombie_collector_deletes_nothing_of_those_who_came_after(yard: Yard, step: str) -> None:
+    """It wakes after another has collected all it meant to, and new attempts have committed."""
+    table = yard.place.create("t", SCHEMA)
+    old = yard.attempt(yard.owned(), files=2)
+    term = take_over(yard.place.store, yard.place.main, owner="heir")
+    committed, writing = yard.attempt(term), yard.attempt(term)
+    slept = []
+
+    def sleep(name: str) -> None:
+        if name == step and not slept:
+            slept.append(name)
+            assert yard.collect(zombie_s=0) == 2 and yard.files(old) == 0
+            yard.collect(zombie_s=0)
+            yard.commit(term, committed, 0, 10, table.id)
+
+    zombie = Collector(yard.place.store, yard.lake, sleep)
+    zombie.collect(yard.place.pipeline, unlisted_s=0, zombie_s=0)
+    assert slept and yard.files(committed) == yard.files(writing) == 1
+    assert yard.state(writing) == "open" and yard.state(committed) == "committed"

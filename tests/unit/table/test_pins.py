@@ -1,14 +1,16 @@
 """A pinned epoch is held for all relations at once, for as long as the reader lives."""
 
+import threading
+
 import pytest
 
-from ops.barrier_worker.commit import EpochCommit, commit_epoch, open_attempt
-from ops.barrier_worker.lease import acquire
+from ops.barrier_worker.commit import EpochCommit, commit_epoch, list_file, open_attempt
+from ops.barrier_worker.lease import Term, acquire
 from ops.common.epoch import Epoch
 from ops.common.errors import EpochGone
 from ops.common.ports import unarmed
 from ops.common.table.pins import PinLost, pinned
-from ops.common.table.relation import Relation, StagedFile
+from ops.common.table.relation import Relation, StagedFile, listing
 from resources.control_store import ControlStore
 from tests.support.control import SCHEMA, Place, new_place
 from tests.support.source_place import until
@@ -91,3 +93,63 @@ def test_a_reader_that_is_gone_holds_nothing_for_long(place: Place) -> None:
     ):
         until(lambda: pins(place, "a") == [])
         place.store.execute("delete_expired_pins", pipeline=place.pipeline)
+
+
+def test_a_pin_taken_while_a_merge_commits_waits_for_it(place: Place) -> None:
+    """It then sees what the merge has left: the epoch inside the merged range is gone by name."""
+    merged = place.relation("a")
+    told: list[object] = []
+
+    def read(epoch: int) -> None:
+        try:
+            with pinned(place.store, [merged], main_graph=place.main, as_of=Epoch(epoch)) as held:
+                told.append([f.epoch for f in held.contents[merged.id].logs])
+        except EpochGone as error:
+            told.append(error)
+
+    term = acquire_again(place)
+    with place.store.transaction() as tx:
+        tx.query("lock_relation", relation=merged.id)
+        files = listing(tx, merged).files
+        readers = [threading.Thread(target=read, args=(epoch,)) for epoch in (20, 30)]
+        for reader in readers:
+            reader.start()
+        until(lambda: waiting_for_locks(place) == 2)
+        assert told == [], "nobody reads half a merge"
+        attempt = open_attempt(tx, place.main, term.term, place.pipeline)
+        tx.execute("unlist_files", files=[f.id for f in files])
+        file = StagedFile(merged.id, attempt.id, "log", f"{attempt.directory}/m", 1, 1)
+        list_file(tx, file, after=files[0].after, epoch=files[-1].epoch)
+    for reader in readers:
+        reader.join()
+    (gone,) = [t for t in told if isinstance(t, EpochGone)]
+    assert gone.epoch == 20 and gone.nearest == 30
+    assert [t for t in told if not isinstance(t, EpochGone)] == [[30]]
+
+
+def test_what_is_unlisted_stays_for_who_pinned_before(place: Place) -> None:
+    relation = place.relation("a")
+
+    def removable() -> int:
+        rows = place.store.query(
+            "select_removable_files", pipeline=place.pipeline, grace_seconds=-1
+        )
+        return len(rows)
+
+    with pinned(place.store, [relation], main_graph=place.main):
+        files = listing(place.store, relation).files
+        place.store.execute("unlist_files", files=[f.id for f in files[:2]])
+        with pinned(place.store, [place.relation("b")], main_graph=place.main):
+            assert removable() == 0
+    with pinned(place.store, [relation], main_graph=place.main):
+        assert removable() == 2, "who comes later has not seen them"
+
+
+def acquire_again(place: Place) -> Term:
+    place.store.execute("take_over_lease", graph=place.main, owner="other")
+    return acquire(place.store, place.main, owner="merger", seconds=60)
+
+
+def waiting_for_locks(place: Place) -> int:
+    rows = place.store._connection().execute("SELECT count(*) AS n FROM pg_locks WHERE NOT granted")
+    return int(rows.fetchall()[0]["n"])

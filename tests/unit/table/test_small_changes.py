@@ -7,7 +7,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -37,9 +36,8 @@ PARTS: dict[DataType, tuple[Any, ...]] = {
 KEYS = [(t,) for t in PARTS] + [(INT8, TEXT), (BOOL, DataType(Kind.DATE), INT8), tuple(PARTS)]
 
 
-@pytest.mark.parametrize("types", KEYS, ids=lambda types: "+".join(t.kind for t in types))
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(data=st.data())
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(types=st.sampled_from(KEYS), data=st.data())
 def test_changes_of_keys_of_every_type(
     types: tuple[DataType, ...], tmp_path: Path, data: st.DataObject
 ) -> None:

@@ -12,7 +12,7 @@ Arrow.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -26,7 +26,7 @@ from ops.common.errors import EpochGone
 from ops.common.ports import Failpoint, Lake, Statements
 from ops.common.schema import Schema
 from ops.common.table.key_range import ranges_of
-from ops.common.table.net import Net, NetRow
+from ops.common.table.net import Net
 from ops.common.table.relation import Relation, StagedFile, changed_files, listing
 
 LATEST = Epoch(2**63 - 1)
@@ -143,7 +143,7 @@ def not_named(staged: pa.Table, named: Sequence[pa.StructArray], schema: Schema)
 
 def looked_up(net: Net) -> Net:
     """Return the same changes with nothing said about what was before them."""
-    return {key: NetRow(known=False, old=None, new=row.new) for key, row in net.items()}
+    return {key: replace(row, known=False, old=None) for key, row in net.items()}
 
 
 def _cast(array: pa.Array, wanted: pa.DataType) -> pa.Array:

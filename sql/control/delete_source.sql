@@ -1,0 +1,2 @@
+-- When its slot and its publication have gone.
+DELETE FROM sources WHERE pipeline = %(pipeline)s AND name = %(name)s AND dropped_at IS NOT NULL

@@ -1,0 +1,2 @@
+-- When a name is looked up in all that was applied.
+SELECT name FROM pipelines ORDER BY name
