@@ -50,7 +50,7 @@ class PipelineGraph:
     sources: Mapping[str, SourceActor]
     view_actors: Sequence[Actor]
     views: Mapping[str, Relation]
-    states: Mapping[str, Relation]
+    states: Mapping[str, Sequence[Relation]]
     terms: dict[str, Term]
     maintain: Callable[[Epoch], None]
     misfit: Callable[[str, Schema], str | None]
@@ -137,10 +137,12 @@ class PipelineGraph:
         The views in step look at what is listed after a commit, and read it until the next one.
         """
         held = sorted(
-            relation
-            for view in self.terms
-            for relation in (self.views[view].upstream, self.states[view].id)
-            if relation is not None
+            {
+                relation
+                for view in self.terms
+                for relation in (self.views[view].upstream, *(r.id for r in self.states[view]))
+                if relation is not None
+            }
         )
         if held:
             tx.query("lock_relations", relations=held)
@@ -208,18 +210,26 @@ class PipelineGraph:
         )
         schema = Schema.from_json(dict(changed.schema))
         for name, view in self.views.items():
-            why = self.misfit(name, schema) if view.upstream == changed.relation else None
-            if why is not None:
-                # One that follows is still before this epoch: it must not come past it.
-                tx.query("take_over_lease", graph=view.graph, owner=self.owner)
-                tx.execute(
-                    "set_view_in_step",
-                    relation=view.id,
-                    in_step=False,
-                    state="Stopped",
-                    why=why,
-                    epoch=None,
-                )
+            if view.upstream == changed.relation:
+                why = self.misfit(name, schema)
+                if why is not None:
+                    self._stop_view(tx, view, why)
+
+    def _stop_view(self, tx: Statements, view: Relation, why: str) -> None:
+        """Stop a view, and those that read it, at this epoch."""
+        # One that follows is still before this epoch: it must not come past it.
+        tx.query("take_over_lease", graph=view.graph, owner=self.owner)
+        tx.execute(
+            "set_view_in_step",
+            relation=view.id,
+            in_step=False,
+            state="Stopped",
+            why=why,
+            epoch=None,
+        )
+        for reader in self.views.values():
+            if reader.upstream == view.id:
+                self._stop_view(tx, reader, f"{view.name}, which it reads, has stopped: {why}")
 
     def _truncated(self, tx: Statements, relation: int, graph: str) -> None:
         """End a backfill that a TRUNCATE overtook; a page in flight cannot bring rows back.
