@@ -36,7 +36,8 @@ def place(shared: ControlStore) -> Place:
 
 def describe(plan: TablePlan) -> Described:
     schema = Schema((Column("id", INT8, nullable=False), Column("a", TEXT)), ("id",))
-    return Described(schema, 1, "d", (), {})
+    types, attnums = {"id": (20, -1), "a": (25, -1)}, {"id": 1, "a": 2}
+    return Described(schema, 1, "d", (), types, attnums)
 
 
 def apply(place: Place, sql: str = SQL, **wanted: Any) -> list[PlanStep]:
