@@ -192,7 +192,7 @@ class Tick:
             relation = to_fill(versions, view.name)
             match Phase(relation.state):
                 case Phase.WAITING | Phase.SNAPSHOT:
-                    if upstream_of(versions, relation).state == "Live":
+                    if upstream_of(versions, relation).is_whole:
                         yield from self._start(view, relation, _fill(view))
                 case Phase.LOG:
                     job = follow_job_name(view)
