@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 
 from ops.common.epoch import Epoch
 from ops.common.errors import ConfigError, LeaseHeld
+from ops.common.table.relation import Relation
 from ops.planner.apply import main_graph
 from ops.planner.plan import ViewPlan
 from orchestration import running
@@ -19,13 +20,16 @@ from orchestration.deployment import Deployment
 GRANT_SECONDS = 15.0
 LOOK_SECONDS = 0.5
 FLUSH_SECONDS = 600.0
+_UNFILLED = ("Waiting", "Backfilling", "WaitingForUpstream", "ConsumingSnapshot")
 
 
 class UpstreamNotFilled(ConfigError):
-    def __init__(self, view: ViewPlan, state: str) -> None:
+    def __init__(self, view: ViewPlan, upstream: Relation) -> None:
+        state = upstream.state
+        backfill = "cdc_backfill" if upstream.kind == "table" else "snapshot_backfill"
         super().__init__(
             f"{view.upstream}, which {view.name} reads, is {state} and nobody is filling it; "
-            f"materialize all partitions of {view.pipeline}/{view.upstream}/cdc_backfill first"
+            f"materialize all partitions of {view.pipeline}/{view.upstream}/{backfill} first"
         )
 
 
@@ -115,8 +119,8 @@ def require_upstream_filled(deployment: Deployment, view: ViewPlan, *, tell: run
     store = deployment.store
     upstream = applied.upstream(applied.to_fill(view.name))
     filling = store.query("select_graph", graph=upstream.graph)[0]["seconds_left"]
-    if upstream.state in ("Waiting", "Backfilling") and not filling:
-        raise UpstreamNotFilled(view, upstream.state)
+    if upstream.state in _UNFILLED and not filling:
+        raise UpstreamNotFilled(view, upstream)
 
 
 def _is_granted(deployment: Deployment, pipeline: str) -> bool:

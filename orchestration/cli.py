@@ -61,6 +61,10 @@ def _parser() -> argparse.ArgumentParser:
     plan = word("plan", _plan, "what the definitions would create, change or drop")
     plan.add_argument("--apply", action="store_true", help="do it")
 
+    word("explain", _explain, "how a view is kept: executors, keys, state tables").add_argument(
+        "view"
+    )
+
     run = word("run", _run, "one pipeline, all in this process, without a daemon")
     run.add_argument("pipeline")
     how_long = run.add_mutually_exclusive_group()
@@ -166,6 +170,12 @@ def _plan(arguments: argparse.Namespace, settings: Settings) -> int:
     from orchestration.commands import plan
 
     return plan(settings, apply=arguments.apply)
+
+
+def _explain(arguments: argparse.Namespace, settings: Settings) -> int:
+    from orchestration.commands import explain_view
+
+    return explain_view(settings, arguments.view)
 
 
 def _run(arguments: argparse.Namespace, settings: Settings) -> int:

@@ -15,6 +15,8 @@ from ops.backfill.progress import PipelineProgress, pipeline_progress
 from ops.common.errors import ConfigError
 from ops.common.printed import printed_rows
 from ops.common.table.relation import Role
+from ops.planner.explain import explain
+from ops.planner.stored import applied_pipeline
 from orchestration import backfilling, lifecycle, reading, running
 from orchestration.controls import require_applied
 from orchestration.deployment import Deployment, open_deployment
@@ -39,6 +41,18 @@ def plan(settings: Settings, *, apply: bool) -> int:
                 for line in deployment.left_out(found):
                     console.print(line, highlight=False)
         console.print("applied" if apply else "nothing was done; `tidegate plan --apply` does it")
+    return 0
+
+
+def explain_view(settings: Settings, relation: str) -> int:
+    with open_deployment(settings) as deployment:
+        pipeline, name, _, is_table = _find_plan(deployment, relation)
+        if is_table:
+            raise ConfigError(f"{name} is a table; there is something to explain about views only")
+        require_applied(deployment, pipeline)
+        applied = applied_pipeline(deployment.store, pipeline)
+        view = applied.current(name)
+        print(explain(applied.bound(view), applied.upstream(view).schema))
     return 0
 
 

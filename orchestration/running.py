@@ -254,8 +254,14 @@ def _main_graph(
         for label, view in views.items()
     ]
 
+    by_relation = {view.id: actor for view, actor in zip(views.values(), actors, strict=True)}
+    first = []
+    for view in views.values():
+        reads = None if view.upstream is None else by_relation.get(view.upstream)
+        (first if reads is None else reads.downstream).append(by_relation[view.id])
+
     def forward(barrier: Barrier, files: tuple[StagedFile, ...]) -> None:
-        for actor in actors:
+        for actor in first:
             actor.forward(barrier, files)
 
     sources = {}
@@ -288,7 +294,7 @@ def _main_graph(
         sources,
         actors,
         views,
-        {label: applied.state(view) for label, view in views.items()},
+        {label: applied.states(view) for label, view in views.items()},
         terms,
         maintain=lambda epoch: _merge_logs(deployment, pipeline, worker),
         is_building=any(r.role == Role.NEXT for r in applied.versions),
@@ -389,7 +395,7 @@ def view_executor(deployment: Deployment, applied: Applied, view: Relation) -> V
     return ViewExecutor(
         applied.bound(view),
         output=view,
-        state=applied.state(view),
+        states=applied.states(view),
         upstream=applied.upstream(view),
         spark=deployment.spark(),
         lake=deployment.lake,

@@ -49,7 +49,7 @@ class PipelineGraph:
     sources: Mapping[str, SourceActor]
     view_actors: Sequence[Actor]
     views: Mapping[str, Relation]
-    states: Mapping[str, Relation]
+    states: Mapping[str, Sequence[Relation]]
     terms: dict[str, Term]
     maintain: Callable[[Epoch], None]
     is_building: bool = False
@@ -130,10 +130,12 @@ class PipelineGraph:
         The views in step look at what is listed after a commit, and read it until the next one.
         """
         held = sorted(
-            relation
-            for view in self.terms
-            for relation in (self.views[view].upstream, self.states[view].id)
-            if relation is not None
+            {
+                relation
+                for view in self.terms
+                for relation in (self.views[view].upstream, *(r.id for r in self.states[view]))
+                if relation is not None
+            }
         )
         if held:
             tx.query("lock_relations", relations=held)

@@ -22,6 +22,7 @@
     │   │   └── RenewalUnfinished    a new slot was begun and is not recorded
     │   ├── EpochGone            an epoch that can no longer be read
     │   ├── RepairLost           differences were let go before the stream took them in
+    │   ├── UpstreamOutOfStep    a view reads a view that has fallen out of step
     │   └── TableStopped         one table met an event it must not guess about
     ├── Fenced               this process is no longer the owner and must not write
     │   ├── TermOver             another owner has taken the graph
@@ -191,6 +192,15 @@ class TableStopped(ConsistencyError):
     def __init__(self, table: str, why: str) -> None:
         self.table, self.why = table, why
         super().__init__(f"table {table} is stopped: {why}")
+
+
+class UpstreamOutOfStep(ConsistencyError):
+    def __init__(self, view: str, upstream: str, why: str) -> None:
+        self.view, self.upstream, self.why = view, upstream, why
+        super().__init__(
+            f"view {view} reads {upstream}, which fell out of step ({why}); it follows when "
+            f"{upstream} is in step again"
+        )
 
 
 class Fenced(TidegateError):

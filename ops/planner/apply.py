@@ -20,7 +20,8 @@ from ops.common.errors import ConfigError, TransientError, Unsupported
 from ops.common.ports import Failpoint, Statements, Store, unarmed
 from ops.common.schema import Schema
 from ops.common.table.relation import Relation, Role, label, versions_of
-from ops.planner.bind import bind_table, bind_view
+from ops.planner.bind import bind_table
+from ops.planner.bind_view import bind_view
 from ops.planner.diff import (
     Cancel,
     Change,
@@ -34,6 +35,7 @@ from ops.planner.diff import (
 )
 from ops.planner.parse import parse_pipeline
 from ops.planner.plan import PipelinePlan, SourcePlan, TablePlan, ViewPlan
+from ops.planner.plan_view import state_schemas
 from ops.planner.stored import is_masked
 
 FIXED = ("connector", "database.name", "slot.name", "publication.name")
@@ -75,10 +77,6 @@ def maintenance_graph(pipeline: str, relation: str) -> str:
 
 def verify_graph(pipeline: str, name: str) -> str:
     return f"{pipeline}/{name}/verify"
-
-
-def state_name(view: str) -> str:
-    return f"{view}__state"
 
 
 class StillRead(ConfigError):
@@ -260,13 +258,11 @@ class _Change:
         cancelled = {s.name for s in steps if isinstance(s, Cancel)}
         self._end(
             [r for r in self.known.versions if r.role == Role.NEXT and r.build is not None],
-            {*cancelled, *(state_name(n) for n in cancelled)},
+            cancelled,
             "another definition was applied",
         )
         dropped = {s.name for s in steps if isinstance(s, Drop)}
-        self._end(
-            self.known.current, {*dropped, *(state_name(n) for n in dropped)}, "it was dropped"
-        )
+        self._end(self.known.current, dropped, "it was dropped")
         self._sources(steps)
         groups = builds(steps, self.plan)
         beside = {member.name for group in groups for member in group}
@@ -307,8 +303,7 @@ class _Change:
             number = self.tx.query("insert_build")[0]["build"]
             role, build = Role.NEXT, int(number)
         else:
-            states = {state_name(name) for name in names}
-            self._end(self.known.current, names | states, "its definition changed")
+            self._end(self.known.current, names, "its definition changed")
             role, build = Role.CURRENT, None
         in_order = [t.name for t in self.plan.tables] + [v.name for v in self.plan.views]
         for name in in_order:
@@ -316,7 +311,9 @@ class _Change:
                 self._create(name, role, build)
 
     def _end(self, relations: Sequence[Relation], names: Collection[str], why: str) -> None:
-        ids: list[int] = [r.id for r in relations if r.name in names]
+        """End relations and, with a view, its states: they share its graph."""
+        graphs = {r.graph for r in relations if r.name in names}
+        ids: list[int] = [r.id for r in relations if r.graph in graphs]
         if ids:
             # Before their roles change: who is in step is asked of what was there.
             self.tx.execute("fence_graphs", relations=ids)
@@ -330,10 +327,8 @@ class _Change:
         elif view is not None:
             upstream = self._upstream(view)
             bound = bind_view(view, upstream.schema)
-            for called, kind, schema in (
-                (name, "view", bound.output),
-                (state_name(name), "state", bound.state),
-            ):
+            states = [(called, "state", schema) for called, schema in state_schemas(bound).items()]
+            for called, kind, schema in ((name, "view", bound.output), *states):
                 self._insert(
                     view, called, kind, schema, None, upstream.id, "WaitingForUpstream", role, build
                 )

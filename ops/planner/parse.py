@@ -32,8 +32,9 @@ from ops.planner.options import (
     nearest,
 )
 from ops.planner.plan import Option, PipelinePlan, Secret, SourcePlan, TablePlan, ViewPlan
+from ops.planner.query import name_of
 from ops.planner.types import parse_type
-from ops.planner.view import ViewReader, name_of
+from ops.planner.view import ViewReader
 
 _HOLDS = "a pipeline holds CREATE SOURCE, CREATE TABLE … FROM and CREATE MATERIALIZED VIEW"
 
@@ -173,24 +174,21 @@ class _Reader:
             raise statement.refuse(what, _start(target.this.this), "name its columns with AS")
         name, _ = self._new_name(statement, target)
         reader = ViewReader(statement, tree.expression, name=name)
-        self._refuse_upstream(statement, reader)
-        upstream = next(t for t in self.tables if t.name == reader.upstream)
         return reader.plan(
             self.pipeline,
             definition=definition(statement, ()),
-            vnode_count=upstream.vnode_count,
+            vnode_count=self._upstream_of(statement, reader).vnode_count,
         )
 
-    def _refuse_upstream(self, statement: Statement, reader: ViewReader) -> None:
-        upstream, tables = reader.upstream, sorted(table.name for table in self.tables)
-        if upstream in tables:
-            return
-        hint = f"tables before it: {', '.join(tables) or 'none'}"
+    def _upstream_of(self, statement: Statement, reader: ViewReader) -> TablePlan | ViewPlan:
+        relations: list[TablePlan | ViewPlan] = [*self.tables, *self.views]
+        upstream, known = reader.upstream, {relation.name: relation for relation in relations}
+        if upstream in known:
+            return known[upstream]
         what = f"view {reader.name} reads {upstream!r}, which is not defined before it"
-        if upstream in {view.name for view in self.views}:
-            what = f"view {reader.name} reads view {upstream}: views on views are not supported yet"
-        elif upstream in {source.name for source in self.sources}:
+        if upstream in {source.name for source in self.sources}:
             what = f"view {reader.name} reads {upstream}, a source"
+        hint = f"tables and views before it: {', '.join(sorted(known)) or 'none'}"
         raise statement.refuse(what, reader.upstream_at, hint)
 
     def _source_of(self, statement: Statement, origin: FromSource) -> SourcePlan:

@@ -8,10 +8,10 @@ Pure.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 
 from ops.common.errors import ConfigError
-from ops.common.schema import Column, DataType, Schema
+from ops.common.schema import Column
+from ops.planner.query import ViewQuery
 
 DEFAULT_VNODES = 16
 
@@ -87,34 +87,14 @@ class TablePlan:
     text_numerics: bool = False
 
 
-class AggKind(StrEnum):
-    COUNT = "count"
-    SUM = "sum"
-
-
-@dataclass(frozen=True, slots=True)
-class AggCall:
-    """`column` is None for count(*). `output` is the name of the result column."""
-
-    kind: AggKind
-    column: str | None
-    output: str
-
-
 @dataclass(frozen=True, slots=True)
 class ViewPlan:
-    """`keys` maps each grouping column of the upstream to its output name, in GROUP BY order.
-
-    `outputs` is the order of the visible columns: names from `keys` and from `calls`. A grouping
-    column that is not selected is kept under a `_tg_` name and is not in `outputs`.
-    """
+    """`query` is what was parsed; which columns and types it means is known when it is bound."""
 
     pipeline: str
     name: str
     upstream: str
-    keys: tuple[tuple[str, str], ...]
-    calls: tuple[AggCall, ...]
-    outputs: tuple[str, ...]
+    query: ViewQuery
     definition: str
     vnode_count: int = DEFAULT_VNODES
 
@@ -138,39 +118,3 @@ class PipelinePlan:
 
     def views_on(self, upstream: str) -> tuple[ViewPlan, ...]:
         return tuple(v for v in self.views if v.upstream == upstream)
-
-
-@dataclass(frozen=True, slots=True)
-class BoundCall:
-    """An aggregate with its types: of the argument, of the state's total, of the result."""
-
-    kind: AggKind
-    column: str | None
-    output: str
-    result: DataType
-
-
-@dataclass(frozen=True, slots=True)
-class BoundView:
-    """A view whose types are known.
-
-    `output` is what people see (hidden `_tg_` keys included), keyed by the group.
-    `state` is the intermediate table: the group's key, its row count, and per call a total and,
-    for sums, the number of non-NULL values in it.
-    """
-
-    plan: ViewPlan
-    calls: tuple[BoundCall, ...]
-    output: Schema
-    state: Schema
-
-
-ROW_COUNT = "_tg_rows"
-
-
-def total_name(output: str) -> str:
-    return f"_tg_total_{output}"
-
-
-def count_name(output: str) -> str:
-    return f"_tg_count_{output}"

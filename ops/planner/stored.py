@@ -15,15 +15,16 @@ from ops.common.table.relation import (
     Relation,
     Role,
     find_relation,
-    state_of,
+    states_of,
     to_fill,
     upstream_of,
     versions_of,
 )
-from ops.planner.bind import bind_view
+from ops.planner.bind_view import bind_view
 from ops.planner.options import MASK
 from ops.planner.parse import parse_pipeline
-from ops.planner.plan import BoundView, PipelinePlan, SourcePlan, TablePlan, ViewPlan
+from ops.planner.plan import PipelinePlan, SourcePlan, TablePlan, ViewPlan
+from ops.planner.plan_view import BoundView
 
 MASKED = MASK.strip("'")
 
@@ -71,8 +72,8 @@ class Applied:
     def upstream(self, view: Relation) -> Relation:
         return upstream_of(self.versions, view)
 
-    def state(self, view: Relation) -> Relation:
-        return state_of(self.versions, view)
+    def states(self, view: Relation) -> tuple[Relation, ...]:
+        return states_of(self.versions, view)
 
     def bound(self, view: Relation) -> BoundView:
         plan = self.plans[view.id]

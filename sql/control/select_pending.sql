@@ -49,6 +49,7 @@ SELECT coalesce(pipelines.set_interval_ms, pipelines.interval_ms) AS interval_ms
             JOIN relations AS upstream ON upstream.id = views.upstream
         WHERE views.pipeline = %(pipeline)s AND views.kind = 'view'
             AND views.state = 'Finishing' AND views.role <> 'old' AND upstream.live_since IS NOT NULL
+            AND (upstream.kind = 'table' OR upstream.in_step)
         ORDER BY views.id
     ) AS rejoining
 FROM pipelines WHERE name = %(pipeline)s

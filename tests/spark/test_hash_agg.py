@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from ops.common.errors import NegativeRowCount
 from ops.common.table.net import NetRow
-from ops.planner.plan import ROW_COUNT
+from ops.planner.plan_view import ROW_COUNT
 from resources.lake import Lake
 from tests.support.control import Place, new_place
 from tests.support.live_table import LiveTable

@@ -41,7 +41,7 @@ class Building:
         take_over(self.place.store, self.output.graph, owner="gone")
         term = acquire(self.place.store, self.output.graph, owner="me", seconds=60)
         view = ViewExecutor(
-            VIEW, self.output, self.state, self.table.relation, self.spark, self.lake, failpoint
+            VIEW, self.output, (self.state,), self.table.relation, self.spark, self.lake, failpoint
         )
         with LeaseKeeper(self.place.store, term, seconds=60) as keeper:
             executor = SnapshotBackfillExecutor(

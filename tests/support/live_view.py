@@ -14,13 +14,13 @@ from ops.common.epoch import Epoch
 from ops.common.schema import INT8, NUMERIC, TEXT, Column, DataType, Kind, Schema
 from ops.common.table.net import Key
 from ops.common.table.relation import DataFile, Relation, StagedFile, changed_files
-from ops.planner.apply import relation_graph, state_name
-from ops.planner.bind import bind_view
-from ops.planner.plan import AggCall, AggKind, BoundView, ViewPlan
+from ops.planner.apply import relation_graph
+from ops.planner.plan_view import state_schemas
 from resources.lake import Lake
 from tests.support.control import Place
 from tests.support.live_table import LiveTable, pass_by
 from tests.support.model import Rows, Wish, difference, wishes
+from tests.support.views import agg_view, call_values, group_key
 
 UPSTREAM = Schema(
     (
@@ -36,25 +36,10 @@ UPSTREAM = Schema(
     ("id",),
 )
 # `region` is shown as `money`, the sum of `money` as `region`; `kind` is grouped by, not shown.
-VIEW: BoundView = bind_view(
-    ViewPlan(
-        pipeline="p",
-        name="v",
-        upstream="t",
-        keys=(("region", "money"), ("kind", "_tg_key_kind")),
-        calls=(
-            AggCall(AggKind.COUNT, None, "n"),
-            AggCall(AggKind.COUNT, "mid", "mids"),
-            AggCall(AggKind.SUM, "small", "small"),
-            AggCall(AggKind.SUM, "mid", "mid"),
-            AggCall(AggKind.SUM, "big", "big"),
-            AggCall(AggKind.SUM, "money", "region"),
-            AggCall(AggKind.SUM, "wide", "wide"),
-        ),
-        outputs=("n", "money", "mids", "small", "mid", "big", "region", "wide"),
-        definition="",
-        vnode_count=4,
-    ),
+VIEW = agg_view(
+    "SELECT count(*) AS n, region AS money, count(mid) AS mids, sum(small) AS small, "
+    "sum(mid) AS mid, sum(big) AS big, sum(money) AS region, sum(wide) AS wide "
+    "FROM t GROUP BY region, kind",
     UPSTREAM,
 )
 
@@ -100,7 +85,7 @@ class LiveView:
     ) -> "LiveView":
         upstream = LiveTable.create(place, lake, spark, UPSTREAM, graph=place.main)
         output, state = create_relations(place, upstream.relation)
-        executor = ViewExecutor(VIEW, output, state, upstream.relation, spark, lake, failpoint)
+        executor = ViewExecutor(VIEW, output, (state,), upstream.relation, spark, lake, failpoint)
         return LiveView(upstream, executor, _reader(upstream, output), _reader(upstream, state))
 
     def follow(self) -> list[StagedFile]:
@@ -113,7 +98,7 @@ class LiveView:
         staged = self.executor.apply(
             files,
             before=self.upstream.contents(after) if after else self.upstream._nothing(),
-            states=self.state.contents(after),
+            states={self.state.relation.id: self.state.contents(after)},
             attempt=attempt,
             after=after,
             epoch=epoch,
@@ -132,12 +117,13 @@ class LiveView:
             for row, sign in ((old, -1), (new, 1)):
                 if row is not None:
                     named = dict(zip(UPSTREAM.names, row, strict=True))
-                    key = tuple(named[column] for column, _ in VIEW.plan.keys)
-                    self.groups.setdefault(key, AggGroup(VIEW, key)).apply(named, sign)
+                    key = group_key(VIEW, named)
+                    group = self.groups.setdefault(key, AggGroup(VIEW, key))
+                    group.apply(call_values(VIEW, named), sign)
 
     def expected(self) -> Rows:
         """Return the view's rows in its columns' order, as the groups have them."""
-        names = [*(name for _, name in VIEW.plan.keys), *(c.output for c in VIEW.calls)]
+        names = [*(key.name for key in VIEW.keys), *(c.output for c in VIEW.calls)]
         rows: Rows = {}
         for key, group in self.groups.items():
             shown = group.output(epoch=0)
@@ -157,7 +143,8 @@ def create_relations(
     graph = relation_graph(place.pipeline, "v")
     given = {"upstream": upstream.id, "state": state, "graph": graph, "vnode_count": 4}
     output = place.create("v", VIEW.output, kind="view", **given)
-    return output, place.create(state_name("v"), VIEW.state, kind="state", **given)
+    ((name, schema),) = state_schemas(VIEW).items()
+    return output, place.create(name, schema, kind="state", **given)
 
 
 def _reader(upstream: LiveTable, relation: Relation) -> LiveTable:

@@ -16,7 +16,8 @@ from ops.common.epoch import Epoch
 from ops.common.schema import Schema
 from ops.common.table.net import Key, Net
 from ops.common.table.relation import DataFile, Relation
-from ops.planner.plan import AggKind, BoundView
+from ops.planner.plan_view import AggKind, AggView
+from tests.support.views import argument_name, group_key
 
 Rows = dict[Key, Row]
 
@@ -90,22 +91,23 @@ def key_of(schema: Schema) -> Callable[[Row], Key]:
     return lambda row: tuple(row[i] for i in positions)
 
 
-def recompute(view: BoundView, upstream: Schema, rows: Iterable[Row]) -> Rows:
+def recompute(view: AggView, upstream: Schema, rows: Iterable[Row]) -> Rows:
     """Return the view's rows, in its columns' order, by its query over all of `rows`."""
     groups: dict[Key, list[dict[str, Any]]] = {}
     for row in rows:
         named = dict(zip(upstream.names, row, strict=True))
-        group = tuple(named[column] for column, _ in view.plan.keys)
+        group = group_key(view, named)
         groups.setdefault(group, []).append(named)
-    names = [name for _, name in view.plan.keys]
+    names = [key.name for key in view.keys]
     result: Rows = {}
     for group, members in groups.items():
         shown: dict[str, Any] = dict(zip(names, group, strict=True))
         for call in view.calls:
-            if call.column is None:
+            argument = argument_name(call)
+            if argument is None:
                 shown[call.output] = len(members)
                 continue
-            values = [m[call.column] for m in members if m[call.column] is not None]
+            values = [m[argument] for m in members if m[argument] is not None]
             if call.kind is AggKind.COUNT:
                 shown[call.output] = len(values)
             else:

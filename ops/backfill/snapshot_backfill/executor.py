@@ -87,11 +87,11 @@ class SnapshotBackfillExecutor:
             self._consume_log(reporter)
 
     def _await_upstream(self) -> bool:
-        """Wait until the table is live; False when that is not wanted any more."""
+        """Wait until the table is live or the view in step; False when nobody wants that."""
         upstream = self.view.upstream
         while self._may_go_on():
             found = self._now(upstream)
-            if found.state == "Live":
+            if found.is_whole:
                 return True
             if found.state == "Stopped":
                 raise TableStopped(found.name, found.why or "")
@@ -115,7 +115,7 @@ class SnapshotBackfillExecutor:
             self._require_term(tx)
             tx.query("lock_relation", relation=upstream.id)
             # Read under the lock: no merge can pass over this epoch any more.
-            epoch = tx.query("select_graph", graph=self.main_graph)[0]["committed"]
+            epoch = self._upstream_epoch(tx)
             tx.execute(
                 "upsert_pin", relation=upstream.id, owner=self.keeper.term.graph, epoch=epoch
             )
@@ -162,7 +162,7 @@ class SnapshotBackfillExecutor:
         counts = table.count_by_vnode(rows)
         files = self.view.apply_snapshot(
             rows,
-            states=contents(self.store, self.view.state, self._committed),
+            states=self._states(),
             attempt=attempt,
             after=self._committed,
             epoch=label,
@@ -195,8 +195,7 @@ class SnapshotBackfillExecutor:
     def _commit_output(self, epoch: Epoch) -> None:
         """The view as of the snapshot epoch, from its finished states."""
         attempt = self._attempt()
-        states = contents(self.store, self.view.state, self._committed)
-        files = self.view.stage_output(states=states, attempt=attempt)
+        files = self.view.stage_output(states=self._states(), attempt=attempt)
 
         def also(tx: Statements) -> None:
             tx.execute(
@@ -228,10 +227,16 @@ class SnapshotBackfillExecutor:
         with self.store.transaction() as tx:
             self._require_term(tx)
             tx.query("lock_relation", relation=upstream)
-            target = Epoch(tx.query("select_graph", graph=self.main_graph)[0]["committed"])
+            target = self._upstream_epoch(tx)
             tx.execute("upsert_pin", relation=upstream, owner=target_pin(graph), epoch=target)
         self.failpoint("follow.after_pin")
         return target
+
+    def _upstream_epoch(self, tx: Statements) -> Epoch:
+        """Return how far the upstream is: a table moves with the main graph, a view by itself."""
+        upstream = self.view.upstream
+        graph = upstream.graph if upstream.kind == "view" else self.main_graph
+        return Epoch(tx.query("select_graph", graph=graph)[0]["committed"])
 
     def _follow(self, target: Epoch) -> None:
         upstream = self.view.upstream
@@ -241,7 +246,7 @@ class SnapshotBackfillExecutor:
         staged = self.view.apply(
             files,
             before=contents(self.store, upstream, self._committed),
-            states=contents(self.store, self.view.state, self._committed),
+            states=self._states(),
             attempt=attempt,
             after=self._committed,
             epoch=target,
@@ -285,6 +290,9 @@ class SnapshotBackfillExecutor:
             also=also,
         )
         self._committed = epoch
+
+    def _states(self) -> dict[int, Contents]:
+        return {r.id: contents(self.store, r, self._committed) for r in self.view.states}
 
     def _attempt(self) -> Attempt:
         term = self.keeper.term

@@ -62,6 +62,11 @@ class Relation:
     in_step: bool
 
     @property
+    def is_whole(self) -> bool:
+        """Say whether its graph's epoch is one at which others may begin to read it."""
+        return self.in_step if self.kind == "view" else self.state == "Live"
+
+    @property
     def is_partial(self) -> bool:
         """Whether the source may send before images of rows that were never here."""
         return bool(self.origin and self.origin.get("partial"))
@@ -166,9 +171,10 @@ def upstream_of(versions: Iterable[Relation], relation: Relation) -> Relation:
     return next(r for r in versions if r.id == relation.upstream)
 
 
-def state_of(versions: Iterable[Relation], view: Relation) -> Relation:
-    """Return the states of a view: they share its graph."""
-    return next(r for r in versions if r.graph == view.graph and r.kind == "state")
+def states_of(versions: Iterable[Relation], view: Relation) -> tuple[Relation, ...]:
+    """Return the states of a view as they were made, the intermediate one first."""
+    found = [r for r in versions if r.graph == view.graph and r.kind == "state"]
+    return tuple(sorted(found, key=lambda state: state.id))
 
 
 def find_relation(relations: Iterable[Relation], name: str) -> Relation:

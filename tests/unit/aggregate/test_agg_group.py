@@ -11,9 +11,8 @@ from ops.aggregate.agg_group import AggGroup, infer_change
 from ops.common.change import Change, Delete, Insert, Row, Update
 from ops.common.errors import NegativeRowCount
 from ops.common.schema import INT8, NUMERIC, TEXT, Column, DataType, Kind, Schema
-from ops.planner.bind import bind_view
-from ops.planner.plan import AggCall, AggKind, BoundView, ViewPlan
 from tests.support.model import recompute
+from tests.support.views import agg_view, call_values
 
 TABLE = Schema(
     (
@@ -24,21 +23,9 @@ TABLE = Schema(
     ),
     ("id",),
 )
-VIEW: BoundView = bind_view(
-    ViewPlan(
-        pipeline="p",
-        name="v",
-        upstream="t",
-        keys=(("region", "region"),),
-        calls=(
-            AggCall(AggKind.COUNT, None, "n"),
-            AggCall(AggKind.COUNT, "small", "smalls"),
-            AggCall(AggKind.SUM, "small", "small_sum"),
-            AggCall(AggKind.SUM, "wide", "wide_sum"),
-        ),
-        outputs=("region", "n", "smalls", "small_sum", "wide_sum"),
-        definition="",
-    ),
+VIEW = agg_view(
+    "SELECT region, count(*) AS n, count(small) AS smalls, sum(small) AS small_sum, "
+    "sum(wide) AS wide_sum FROM t GROUP BY region",
     TABLE,
 )
 MEMBERS = st.fixed_dictionaries(
@@ -64,11 +51,12 @@ def test_it_equals_a_recompute_after_any_retractions(
 ) -> None:
     state = group()
     for member in members:
-        state.apply(member, 1)
+        state.apply(call_values(VIEW, member), 1)
     assert state.output(1) == fresh(members)
     left = list(members)
     while left and data.draw(st.booleans()):
-        state.apply(left.pop(data.draw(st.integers(0, len(left) - 1))), -1)
+        gone = left.pop(data.draw(st.integers(0, len(left) - 1)))
+        state.apply(call_values(VIEW, gone), -1)
         assert state.output(1) == fresh(left)
 
 
@@ -78,35 +66,35 @@ def test_insert_then_retract_is_nothing(
 ) -> None:
     state, plain = group(), group()
     for member in members:
-        plain.apply(member, 1)
-        state.apply(member, 1)
+        plain.apply(call_values(VIEW, member), 1)
+        state.apply(call_values(VIEW, member), 1)
     for sign in (1, -1):
         for member in passing:
-            state.apply(member, sign)
+            state.apply(call_values(VIEW, member), sign)
     assert state == plain
     assert infer_change(plain.output(1), state.output(1)) is None
 
 
 def test_a_sum_is_null_when_its_last_value_is_gone() -> None:
     state = group()
-    state.apply({"small": None, "wide": None}, 1)
-    state.apply({"small": 5, "wide": Decimal("0.5")}, 1)
+    state.apply(call_values(VIEW, {"small": None, "wide": None}), 1)
+    state.apply(call_values(VIEW, {"small": 5, "wide": Decimal("0.5")}), 1)
     assert state.output(1) == ("north", 2, 1, 5, Decimal("0.5"))
-    state.apply({"small": 5, "wide": Decimal("0.5")}, -1)
+    state.apply(call_values(VIEW, {"small": 5, "wide": Decimal("0.5")}), -1)
     assert state.output(1) == ("north", 1, 0, None, None)
 
 
 def test_a_sum_of_zero_is_not_null() -> None:
     state = group()
     for value in (5, -5):
-        state.apply({"small": value, "wide": None}, 1)
+        state.apply(call_values(VIEW, {"small": value, "wide": None}), 1)
     assert state.output(1) == ("north", 2, 2, 0, None)
 
 
 def test_thirty_eight_digits_are_kept() -> None:
     state = group()
     for value in ("12345678901234567890.000000000000000001", "0.000000000000000002"):
-        state.apply({"small": None, "wide": Decimal(value)}, 1)
+        state.apply(call_values(VIEW, {"small": None, "wide": Decimal(value)}), 1)
     found = state.output(1)
     assert found is not None
     assert found[4] == Decimal("12345678901234567890.000000000000000003")
@@ -114,7 +102,7 @@ def test_thirty_eight_digits_are_kept() -> None:
 
 def test_a_negative_group_is_named() -> None:
     state = group()
-    state.apply({"small": 1, "wide": None}, -1)
+    state.apply(call_values(VIEW, {"small": 1, "wide": None}), -1)
     with pytest.raises(NegativeRowCount) as refused:
         state.output(77)
     error = refused.value

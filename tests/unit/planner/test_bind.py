@@ -1,4 +1,4 @@
-"""Types of tables and views once their columns are known."""
+"""Columns of tables once those of their source are known."""
 
 from dataclasses import replace
 
@@ -6,9 +6,9 @@ import pytest
 
 from ops.common.errors import SourceNotReady, Unsupported
 from ops.common.schema import Column, DataType, Schema
-from ops.planner.bind import bind_table, bind_view
+from ops.planner.bind import bind_table
 from ops.planner.parse import parse_pipeline
-from ops.planner.plan import AggCall, AggKind, TablePlan, ViewPlan
+from ops.planner.plan import TablePlan
 
 SOURCE = (
     "CREATE SOURCE s WITH (connector='postgres-cdc', hostname='h', username='u', "
@@ -31,12 +31,6 @@ FOUND = schema("id int4!", "region text", "amount numeric(12,2)!", "day date")
 def table(columns: str) -> TablePlan:
     sql = f"{SOURCE} CREATE TABLE orders ({columns}) FROM s TABLE 'public.orders'"
     return parse_pipeline("p", sql).tables[0]
-
-
-def view(*calls: AggCall, keys: tuple[tuple[str, str], ...] = (("region", "r"),)) -> ViewPlan:
-    shown = tuple(name for _, name in keys if not name.startswith("_tg_"))
-    outputs = (*(call.output for call in calls), *shown)
-    return ViewPlan("p", "v", "orders", keys, calls, outputs, "")
 
 
 def test_star_takes_all() -> None:
@@ -93,62 +87,3 @@ def test_columns_the_lake_cannot_hold(column: str, why: str) -> None:
     assert str(caught.value).startswith(why)
     listed = bind_table(table("id int PRIMARY KEY, region text"), found)
     assert listed.names == ("id", "region")
-
-
-@pytest.mark.parametrize(
-    ("argument", "result", "total"),
-    [
-        ("int2", "int8", "numeric(38,0)"),
-        ("int4", "int8", "numeric(38,0)"),
-        ("int8", "numeric(38,0)", "numeric(38,0)"),
-        ("numeric(12,2)", "numeric(38,2)", "numeric(38,2)"),
-        ("numeric(38,18)", "numeric(38,18)", "numeric(38,18)"),
-    ],
-)
-def test_sums(argument: str, result: str, total: str) -> None:
-    upstream = schema("id int4!", "region text", f"x {argument}")
-    bound = bind_view(view(AggCall(AggKind.SUM, "x", "sum")), upstream)
-    assert str(bound.calls[0].result) == result
-    assert bound.output == schema(f"sum {result}", "r text", key="r")
-    assert bound.state == schema(
-        "r text", "_tg_rows int8!", f"_tg_total_sum {total}!", "_tg_count_sum int8!", key="r"
-    )
-
-
-def test_counts_and_hidden_keys() -> None:
-    calls = (AggCall(AggKind.COUNT, None, "n"), AggCall(AggKind.COUNT, "day", "days"))
-    keys = (("day", "_tg_key_day"), ("id", "k"))
-    bound = bind_view(view(*calls, keys=keys), FOUND)
-    assert bound.output == schema(
-        "n int8!", "days int8!", "k int4!", "_tg_key_day date", key="_tg_key_day k"
-    )
-    assert bound.state == schema(
-        "_tg_key_day date",
-        "k int4!",
-        "_tg_rows int8!",
-        "_tg_total_n int8!",
-        "_tg_total_days int8!",
-        key="_tg_key_day k",
-    )
-
-
-@pytest.mark.parametrize("kind", ["text", "bool", "date", "timestamp", "timestamptz"])
-def test_no_sum_over(kind: str) -> None:
-    upstream = schema("id int4!", "region text", f"x {kind}")
-    with pytest.raises(Unsupported) as caught:
-        bind_view(view(AggCall(AggKind.SUM, "x", "s")), upstream)
-    assert str(caught.value) == (
-        f"view v: there is no sum over x, which is {kind}; sum takes int2, int4, int8 and numeric"
-    )
-
-
-def test_unknown_columns() -> None:
-    message = "view v: orders has no column 'regio'; there are: id, region, amount, day"
-    count = AggCall(AggKind.COUNT, None, "n")
-    for plan in (
-        view(count, keys=(("regio", "r"),)),
-        view(AggCall(AggKind.COUNT, "regio", "n")),
-    ):
-        with pytest.raises(Unsupported) as caught:
-            bind_view(plan, FOUND)
-        assert str(caught.value) == message
