@@ -71,9 +71,12 @@ def lake_rows(pipeline: TestPipeline, name: str, epoch: int) -> Rows:
             for row in _parquet(pipeline.lake / f["path"])
         ]
     else:
-        table = DeltaTable(str(pipeline.lake / base["path"]), version=base["version"])
-        found_rows = _plain_rows(table.to_pyarrow_table())
-        rows = [_shaped(row, stored, base["schema_version"]) for row in found_rows]
+        # Not by delta-rs's own read: it cannot take an infinite date in the statistics.
+        rows = [
+            _shaped(row, stored, base["schema_version"])
+            for path in _version_files(pipeline.lake, base)
+            for row in _parquet(pipeline.lake / path)
+        ]
     found = _by_key(f"{name} below its log", rows, key)
     start = base["epoch"] if base else 0
     last = (start, start)
