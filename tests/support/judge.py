@@ -122,7 +122,9 @@ def _require_same(name: str, found: Rows, expected: Rows) -> int:
 
 def source_rows(pipeline: TestPipeline, name: str) -> Rows:
     """Return what a table is at the source now, or what a view's query answers there."""
-    query = pipeline.views.get(name, f"SELECT * FROM {name}")
+    # A view may read a view before it.
+    known = ", ".join(f"{view} AS ({query})" for view, query in pipeline.views.items())
+    query = f"{f'WITH {known} ' if known else ''}SELECT * FROM {name}"
     with psycopg.connect(pipeline.dsn, row_factory=dict_row) as connection:
         rows = connection.execute(query.encode()).fetchall()
     return _by_key("the source", rows, key_columns(pipeline, name))
