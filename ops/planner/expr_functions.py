@@ -120,6 +120,11 @@ def arithmetic(op: str, left: Expr, right: Expr) -> Expr:
             op, (coerce(left, DataType(kind)), coerce(right, DataType(kind))), DataType(kind)
         )
     left, right = _numeric(left, a), _numeric(right, b)
+    if op == "/" and None in (fixed_scale(left), fixed_scale(right)):
+        raise Unresolved(
+            "the digits of a quotient of numerics without precision are not known here",
+            "cast both sides to numeric(p, s)",
+        )
     return Apply(op, (left, right), _numeric_result(op, type_of(left), type_of(right)))
 
 
@@ -304,7 +309,9 @@ def _date_trunc(name: str, args: tuple[Expr, ...]) -> Expr:
         raise Unresolved("date_trunc takes one of these units", ", ".join(UNITS))
     zoned = args[1].type.kind is not Kind.TIMESTAMP
     to = TIMESTAMPTZ if zoned else TIMESTAMP
-    return Apply(name, (Const((unit.text or "").lower(), TEXT), coerce(args[1], to)), to)
+    # Spark knows each by its singular.
+    word = (unit.text or "").lower().removesuffix("s")
+    return Apply(name, (Const(word, TEXT), coerce(args[1], to)), to)
 
 
 def _extract(name: str, args: tuple[Expr, ...]) -> Expr:

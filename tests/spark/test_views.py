@@ -15,7 +15,7 @@ COLLECTED = "ops.aggregate.view_executor.COLLECTED_ROWS"
 
 
 @settings(
-    max_examples=2,
+    max_examples=1,
     deadline=None,
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),
