@@ -11,8 +11,9 @@ from ops.backfill.snapshot_backfill.executor import SnapshotBackfillExecutor
 from ops.backfill.snapshot_backfill.executor import VnodeDone as VnodeRead
 from ops.backfill.snapshot_backfill.phase import Phase
 from ops.common.errors import ConfigError, ConsistencyError, Fenced, is_transient
-from ops.common.table.relation import Relation, Role, versions_of
+from ops.common.table.relation import Relation, Role, to_fill, versions_of
 from ops.planner.apply import main_graph
+from ops.planner.plan import TablePlan, ViewPlan
 from orchestration.deployment import Deployment
 from orchestration.running import Tell, ensure_known, lease, prepare, view_executor
 from resources.control_store import ControlStore
@@ -107,6 +108,13 @@ def backfill_view(
             leaving,
         )
         yield from backfill.run(vnodes)
+
+
+def version_to_fill(deployment: Deployment, plan: TablePlan | ViewPlan) -> int:
+    """Return the number of the version that a backfill works on, or will make."""
+    versions = versions_of(deployment.store, plan.pipeline)
+    known = any(relation.name == plan.name for relation in versions)
+    return to_fill(versions, plan.name).version if known else 1
 
 
 @contextmanager

@@ -18,13 +18,18 @@ class VnodeDone(Protocol):
     def rows(self) -> int: ...
 
 
-def vnode_metadata(done: VnodeDone, *, seconds: float) -> Metadata:
+VERSION = "version"
+"""On the materialization of a vnode: of which version of its relation it is."""
+
+
+def vnode_metadata(done: VnodeDone, *, seconds: float, version: int) -> Metadata:
     """Return rows, and bytes where they are known; `seconds` since the one before it."""
     size = getattr(done, "bytes", None)
     spent = getattr(done, "seconds", None)
     shown: dict[str, dg.MetadataValue] = {
         "dagster/partition_row_count": dg.MetadataValue.int(done.rows),
         "rows": dg.MetadataValue.int(done.rows),
+        VERSION: dg.MetadataValue.int(version),
         "seconds": dg.MetadataValue.float(round(seconds if spent is None else spent, 3)),
     }
     if size is not None:

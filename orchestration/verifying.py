@@ -135,7 +135,7 @@ def _executor(
             deployment.failpoint,
             tell,
             table_plan.page_rows,
-            table_plan.parallelism,
+            max(1, table_plan.parallelism),
         )
 
 
@@ -149,7 +149,7 @@ def _checksums(
         table.external_table,
         relation.schema.key,
         postgres_hash(relation.schema.columns),
-        table.parallelism,
+        max(1, table.parallelism),
     )
 
 

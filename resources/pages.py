@@ -18,7 +18,7 @@ from resources.errors import ConfigError
 from resources.key_range import Key, KeyColumn
 from resources.lake import Lake
 from resources.postgres_link import Link, SourceUnreachable
-from resources.postgres_page import page_dsn, page_query, read_page
+from resources.postgres_page import load_driver, page_dsn, page_query, read_page
 
 RESULT = (
     "rows BIGINT, bytes BIGINT, memory BIGINT, last_key ARRAY<STRING>, bounds STRING, "
@@ -126,6 +126,7 @@ class PageTask:
 
     def read(self) -> dict[str, Any]:
         """Read and write the page; what went wrong is in the answer."""
+        load_driver()
         started = time.monotonic()
         try:
             page, last = read_page(self._dsn, self._query, self._columns, self._scan)

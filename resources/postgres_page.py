@@ -112,6 +112,14 @@ def page_schema(columns: Sequence[tuple[str, str]]) -> pa.Schema:
     return pa.schema([pa.field(name, _arrow_type(text)) for name, text in columns])
 
 
+def load_driver() -> Any:
+    """Return the driver. The first time it takes a second or more: that is no page's time."""
+    # Here, not above: it brings pandas along, and only the workers that read pages need it.
+    import adbc_driver_postgresql.dbapi as adbc
+
+    return adbc
+
+
 def read_page(
     dsn: str, query: str, columns: Sequence[tuple[str, str]], key: Sequence[KeyColumn]
 ) -> tuple[pa.Table, Key | None]:
@@ -119,10 +127,8 @@ def read_page(
 
     `columns` are its (name, our type) pairs, in the query's order.
     """
+    adbc = load_driver()
     try:
-        # Here, not above: it brings pandas along, and only the workers that read pages need it.
-        import adbc_driver_postgresql.dbapi as adbc
-
         with adbc.connect(dsn) as connection, connection.cursor() as cursor:
             cursor.execute(query)
             found = cursor.fetch_arrow_table()

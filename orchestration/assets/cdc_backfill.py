@@ -57,7 +57,13 @@ def build_cdc_backfill(table: TablePlan) -> dg.AssetsDefinition:
                 tell=context.log.info,
                 wait_s=LEASE_WAIT_SECONDS,
             )
-            report_vnodes(context, spec.key, finished, vnode_count=table.vnode_count)
+            report_vnodes(
+                context,
+                spec.key,
+                finished,
+                vnode_count=table.vnode_count,
+                version=backfilling.version_to_fill(opened, table),
+            )
         yield from ()
 
     return cdc_backfill

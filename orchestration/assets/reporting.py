@@ -15,6 +15,7 @@ def report_vnodes(
     finished: Iterable[VnodeDone],
     *,
     vnode_count: int,
+    version: int,
 ) -> None:
     """Tell each vnode as it is finished, and none twice when the step is being retried."""
     told = _told(context, key) if context.retry_number else set()
@@ -26,7 +27,7 @@ def report_vnodes(
                 dg.AssetMaterialization(
                     asset_key=key,
                     partition=partition,
-                    metadata=vnode_metadata(done, seconds=now - since),
+                    metadata=vnode_metadata(done, seconds=now - since, version=version),
                 )
             )
         since = now

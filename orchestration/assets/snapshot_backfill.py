@@ -58,7 +58,13 @@ def build_snapshot_backfill(view: ViewPlan) -> dg.AssetsDefinition:
                     tell=context.log.info,
                     wait_s=LEASE_WAIT_SECONDS,
                 )
-                report_vnodes(context, spec.key, finished, vnode_count=view.vnode_count)
+                report_vnodes(
+                    context,
+                    spec.key,
+                    finished,
+                    vnode_count=view.vnode_count,
+                    version=backfilling.version_to_fill(opened, view),
+                )
         yield from ()
 
     return snapshot_backfill

@@ -36,6 +36,7 @@ from orchestration.keys import (
     follow_job_name,
     stream_job_name,
 )
+from orchestration.metadata import VERSION
 from orchestration.opened import DeploymentResource
 from orchestration.partitions import partition_of
 from orchestration.sensors.memory import Memory, wait_after
@@ -177,6 +178,9 @@ class Tick:
             return
         versions = versions_of(self.deployment.store, plan.name)
         known = {relation.name for relation in versions}
+        for fillable in (*plan.tables, *plan.views):
+            if fillable.name in known:
+                self._forget_older(fillable, to_fill(versions, fillable.name))
         for table in plan.tables:
             if table.name in known:
                 relation = to_fill(versions, table.name)
@@ -195,6 +199,18 @@ class Tick:
                     yield from self._start(view, relation, dg.RunRequest(job_name=job))
                 case _:
                     continue
+
+    def _forget_older(self, plan: TablePlan | ViewPlan, relation: Relation) -> None:
+        """What was read for another version is not there for this one: it is missing again."""
+        if relation.version == 1:
+            return
+        key = backfill_key(plan)
+        event = self.instance.get_latest_materialization_event(key)
+        if event is None or event.asset_materialization is None:
+            return
+        told = event.asset_materialization.metadata.get(VERSION)
+        if (1 if told is None else told.value) != relation.version:
+            self.instance.wipe_assets([key])
 
     def _start(
         self, plan: TablePlan | ViewPlan, relation: Relation, request: dg.RunRequest

@@ -52,6 +52,7 @@ class Figures:
     ours: dict[str, float] = field(default_factory=dict)
     """Where our time went: pages (first to last commit), live, fold."""
     load: dict[str, float] = field(default_factory=dict)
+    pages: int = 0
 
     def time(self, name: str, work: Callable[[], None]) -> None:
         self.load[name] = os.getloadavg()[0]
@@ -67,6 +68,7 @@ class Figures:
             "rows": self.rows,
             "readers": READERS,
             "splits": SPLITS,
+            "pages": self.pages,
             "seconds": {k: round(v, 2) for k, v in self.seconds.items()},
             "ours": {k: round(v, 2) for k, v in self.ours.items()},
             "load_before": {k: round(v, 1) for k, v in self.load.items()},
@@ -198,6 +200,14 @@ def _ours(deployment: Deployment, figures: Figures, console: Console) -> None:
         query = "SELECT extract(epoch FROM max(committed_at) - min(committed_at)) FROM epochs "
         found = store.execute((query + "WHERE graph = 'bench/orders'").encode()).fetchone()
         assert found is not None
+        pages = store.execute(
+            b"SELECT count(*), sum(s.seconds) FROM files f, (SELECT sum(seconds) AS seconds "
+            b"FROM splits) s WHERE f.kind = 'snapshot' AND f.relation = "
+            b"(SELECT id FROM relations WHERE name = 'orders')"
+        ).fetchone()
+        assert pages is not None
+        figures.pages = int(str(pages[0]))
+        figures.ours["in the tasks, summed"] = float(str(pages[1])) / max(figures.pages, 1)
         figures.ours["pages, from the first commit to the last"] = float(str(found[0]))
 
 
@@ -228,4 +238,4 @@ def _report(console: Console, figures: Figures) -> None:
         )
     console.print(table)
     parts = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in figures.ours.items())
-    console.print(f"ours: {parts}", style="dim")
+    console.print(f"ours: {figures.pages} pages, {parts}", style="dim")

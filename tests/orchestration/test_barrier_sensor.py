@@ -3,10 +3,11 @@
 import json
 
 import dagster as dg
+import psycopg
 import pytest
 
 from ops.barrier_worker.lease import acquire
-from orchestration import running
+from orchestration import lifecycle, running
 from orchestration.keys import GRAPH_TAG, STREAM_TAG, TERM_TAG, run_owner
 from orchestration.sensors.memory import Memory, wait_after
 from orchestration.sensors.terms import GRACE_SECONDS, find_dead_runs
@@ -215,3 +216,28 @@ def test_applying_again_changes_nothing(shop: Shop, instance: dg.DagsterInstance
     before = deployment.store.query("select_relations", pipeline="shop")
     running.ensure_applied(deployment, deployment.pipeline("shop"))
     assert deployment.store.query("select_relations", pipeline="shop") == before
+
+
+def test_a_new_version_is_filled_without_being_asked_for_and_the_old_is_forgotten(
+    shop: Shop, instance: dg.DagsterInstance
+) -> None:
+    tick(shop, instance)
+    deployment = shop.deployment
+    with psycopg.connect(shop.dsn, autocommit=True) as link:
+        link.execute("UPDATE relations SET state = 'Live', live_since = 1 WHERE name = 'orders'")
+    key = dg.AssetKey(["shop", "orders", "cdc_backfill"])
+    instance.report_runless_asset_event(dg.AssetMaterialization(key, partition="00"))
+    file = shop.folder / "shop.sql"
+    file.write_text(file.read_text().replace("batch_size = '50'", "batch_size = '40'"))
+    _, _, cursor = tick(shop, instance)
+    known = deployment.store.query("select_relations", pipeline="shop")
+    assert {r["version"] for r in known} == {1}, "a change is for `plan --apply`"
+    assert instance.get_materialized_partitions(key) == {"00"}
+    lifecycle.apply(deployment, deployment.pipeline("shop"))
+    asked, why, _ = tick(shop, instance, cursor)
+    assert "shop__orders__cdc_backfill__job" in asked, why
+    assert instance.get_materialized_partitions(key) == set()
+    now = {"version": 2}
+    instance.report_runless_asset_event(dg.AssetMaterialization(key, partition="01", metadata=now))
+    tick(shop, instance)
+    assert instance.get_materialized_partitions(key) == {"01"}

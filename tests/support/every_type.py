@@ -236,7 +236,7 @@ def types_of(place: Place) -> tuple[Values, Values]:
             into[name] = [*into.get(name, ()), *more]
     place.run(MADE_FROM)
     for name, (column, more) in EXTENSIONS.items():
-        if _available(place, name):
+        if is_available(place, name):
             place.run(f"CREATE EXTENSION {name}")
             (plain if name in PLAIN_EXTENSIONS else other)[column] = more
     if _has_xml(place):
@@ -244,7 +244,7 @@ def types_of(place: Place) -> tuple[Values, Values]:
     return plain, other
 
 
-def _available(place: Place, extension: str) -> bool:
+def is_available(place: Place, extension: str) -> bool:
     found = place.connection.execute(
         "SELECT 1 FROM pg_available_extensions WHERE name = %s", [extension]
     )

@@ -2,17 +2,21 @@
 
 It shares no reading code with the platform: it asks the control store which files there are, reads
 them with pyarrow (and the base with delta-rs), lays the log over them in plain Python, and compares
-with what Postgres answers.
+with what Postgres answers. A date is its days since 1970 here and a timestamp its microseconds, on
+both sides, since Python has no word for many of them; a float is what Python prints of it, since a
+NaN is not equal to itself; what is kept as text is compared with what the server prints.
 """
 
 import json
 from collections import Counter
 from collections.abc import Iterable
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 import psycopg
+import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from psycopg.rows import dict_row
@@ -64,7 +68,7 @@ def lake_rows(pipeline: TestPipeline, name: str, epoch: int) -> Rows:
         rows = [row for path in snapshots for row in _parquet(pipeline.lake / path)]
     else:
         table = DeltaTable(str(pipeline.lake / base["path"]), version=base["version"])
-        rows = table.to_pyarrow_table().to_pylist()
+        rows = _plain_rows(table.to_pyarrow_table())
     found = _by_key(f"{name} below its log", rows, key)
     start = base["epoch"] if base else 0
     last = (start, start)
@@ -122,12 +126,76 @@ def _require_same(name: str, found: Rows, expected: Rows) -> int:
 
 def source_rows(pipeline: TestPipeline, name: str) -> Rows:
     """Return what a table is at the source now, or what a view's query answers there."""
-    # A view may read a view before it.
-    known = ", ".join(f"{view} AS ({query})" for view, query in pipeline.views.items())
-    query = f"{f'WITH {known} ' if known else ''}SELECT * FROM {name}"
-    with psycopg.connect(pipeline.dsn, row_factory=dict_row) as connection:
-        rows = connection.execute(query.encode()).fetchall()
+    if name in pipeline.views:
+        # A view may read a view before it.
+        known = ", ".join(f"{view} AS ({text})" for view, text in pipeline.views.items())
+        query = f"WITH {known} SELECT * FROM {name}"
+    else:
+        with _control(pipeline) as control:
+            columns = _relation(control, name)["schema"]["columns"]
+        shown = ", ".join(_shown(column, data_type) for column, data_type, _ in columns)
+        query = f"SELECT {shown} FROM {name}"
+    rows = ask_source(pipeline, query)
     return _by_key("the source", rows, key_columns(pipeline, name))
+
+
+def ask_source(pipeline: TestPipeline, query: str) -> list[dict[str, Any]]:
+    """Return rows as they are compared with the lake's."""
+    options = "-c TimeZone=UTC -c IntervalStyle=postgres -c DateStyle=ISO -c bytea_output=hex"
+    with psycopg.connect(pipeline.dsn, row_factory=dict_row, options=options) as connection:
+        rows = connection.execute(query.encode()).fetchall()
+    return [{name: _plain(value) for name, value in row.items()} for row in rows]
+
+
+def _shown(name: str, data_type: str) -> str:
+    """Return what to select of a column: dates and times as numbers, text as it is printed."""
+    column = f'"{name}"'
+    match data_type.partition("(")[0]:
+        case "date":
+            shown, ends = f"({column} - date '1970-01-01')::int8", (-(2**31), 2**31 - 1)
+        case "timestamp" | "timestamptz":
+            shown = f"(extract(epoch FROM {column}) * 1000000)::int8"
+            ends = (-(2**63), 2**63 - 1)
+        case "other" | "text" if "(" in data_type:
+            # NULL of a composite is not that all of its fields are.
+            there = f"{column} IS DISTINCT FROM NULL"
+            return f"CASE WHEN {there} THEN format('%s', {column}) END AS {column}"
+        case _:
+            return column
+    return (
+        f"CASE {column}::text WHEN '-infinity' THEN ({ends[0]})::int8 "
+        f"WHEN 'infinity' THEN {ends[1]} ELSE {shown} END AS {column}"
+    )
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case float():
+            return repr(value)
+        case datetime():
+            moment = value.replace(tzinfo=None) if value.tzinfo is None else value.astimezone(UTC)
+            since = moment.replace(tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)
+            return since // timedelta(microseconds=1)
+        case date():
+            return value.toordinal() - date(1970, 1, 1).toordinal()
+        case dict():
+            return {name: _plain(part) for name, part in value.items()}
+        case _:
+            return value
+
+
+def _plain_rows(table: pa.Table) -> list[dict[str, Any]]:
+    fields = [pa.field(field.name, _counted(field.type)) for field in table.schema]
+    return [_plain(row) for row in table.cast(pa.schema(fields)).to_pylist()]
+
+
+def _counted(data_type: pa.DataType) -> pa.DataType:
+    """Return a type with dates and times as the integers they are."""
+    if pa.types.is_struct(data_type):
+        return pa.struct([pa.field(field.name, _counted(field.type)) for field in data_type])
+    if pa.types.is_date32(data_type):
+        return pa.int32()
+    return pa.int64() if pa.types.is_timestamp(data_type) else data_type
 
 
 def _by_key(what: str, rows: list[dict[str, Any]], key: tuple[str, ...]) -> Rows:
@@ -156,8 +224,7 @@ def _names(log: list[dict[str, Any]]) -> tuple[str, ...]:
 
 
 def _parquet(path: Path) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = pq.ParquetFile(path).read().to_pylist()
-    return rows
+    return _plain_rows(pq.ParquetFile(path).read())
 
 
 def _relation(control: psycopg.Connection[dict[str, Any]], name: str) -> dict[str, Any]:

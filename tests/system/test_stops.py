@@ -5,7 +5,14 @@ import signal
 import pytest
 
 from tests.support.driver import Job
-from tests.support.judge import Rows, lake_rows, require_equal, require_no_orphans, source_rows
+from tests.support.judge import (
+    Rows,
+    ask_source,
+    lake_rows,
+    require_equal,
+    require_no_orphans,
+    source_rows,
+)
 from tests.support.pipeline import REVENUE, TestPipeline
 from tests.support.writer import LiveWriter
 from tests.system.conftest import Launch, MakePipeline
@@ -61,10 +68,7 @@ def test_a_stopped_table_keeps_what_it_had_and_the_others_go_on(
 
 def source_rows_before(pipeline: TestPipeline, table: str) -> Rows:
     """Return a table's rows, when the control store does not know its key yet."""
-    with pipeline.source() as source:
-        cursor = source.execute(f"SELECT * FROM {table}".encode())
-        names = [c.name for c in cursor.description or ()]
-        rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+    rows = ask_source(pipeline, f"SELECT * FROM {table}")
     return {(row["id"],): row for row in rows}
 
 

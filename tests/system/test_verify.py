@@ -18,7 +18,7 @@ from tests.support.pipeline import PIPELINE, TestPipeline, change_silently, lose
 from tests.support.writer import LiveWriter
 from tests.system.conftest import MakePipeline
 
-ROWS = 50_000
+ROWS = 21_000
 # The live writer touches no key from here on.
 APART = 1_000_000_000
 ROW = "{}, 'r1', 1.25, 3, true, '2024-01-01', '2024-01-01', 'a note of some length'"

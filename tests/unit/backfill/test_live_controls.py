@@ -273,9 +273,10 @@ def test_the_number_of_readers_changes_inside_a_split(begin: Callable[..., Runni
     run.until(lambda: run.pages.now == 4)
     assert time.monotonic() - asked < 2
     run.want("set_parallelism", parallelism=2)
-    time.sleep(1.0)
-    run.pages.most_at_once = 0
-    time.sleep(0.3)
+    asked = time.monotonic()
+    run.until(lambda: run.pages.now <= 2 and time.monotonic() - asked > 1)
+    run.pages.most_at_once, before = 0, len(run.pages.reads)
+    run.until(lambda: len(run.pages.reads) >= before + 4)
     assert 1 <= run.pages.most_at_once <= 2 and run.pages.rows < ROWS
     run.pages.slow_s = 0
     run.want("set_parallelism", parallelism=None)

@@ -6,10 +6,8 @@ the stream the second.
 """
 
 import struct
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -21,39 +19,13 @@ from ops.backfill.cdc.pgoutput import Decoder, RowChange
 from ops.common.arrow import arrow_schema
 from ops.common.change import Insert
 from ops.common.schema import Column, Kind
-from resources.embedded.postgres import EmbeddedPostgres, RunningPostgres
 from resources.postgres_slot import SlotInUse, SlotReader
-from tests.support import debian_postgres
 from tests.support.every_type import types_of
 from tests.support.source_place import Place, until
 
 
-@pytest.fixture(scope="module", params=["18", "16", "debian"])
-def server(request: pytest.FixtureRequest, session_home: Path) -> Iterator[RunningPostgres]:
-    if request.param == "18":
-        yield request.getfixturevalue("postgres")
-        return
-    with ExitStack() as stack:
-        if request.param == "16":
-            home = session_home / "sixteen"
-            made = EmbeddedPostgres(home, version=16, durable=False).acquire()
-        else:
-            programs = debian_postgres.installed()
-            if programs is None:
-                pytest.skip("no Postgres of the system's own packages is installed")
-            made = debian_postgres.running(programs)
-        yield stack.enter_context(made)
-
-
-@pytest.fixture
-def place(server: RunningPostgres) -> Iterator[Place]:
-    server.ensure_database("types")
-    made = Place(server, "types")
-    yield made
-    made.close()
-
-
-def test_page_and_stream_give_what_postgres_prints(place: Place) -> None:
+def test_page_and_stream_give_what_postgres_prints(versions: Place) -> None:
+    place = versions
     plain, other = types_of(place)
     tables = {"plain": plain, "everything": {**plain, **other}}
     for table, types in tables.items():

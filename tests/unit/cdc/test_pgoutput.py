@@ -301,13 +301,27 @@ KINDS = {
     "date": struct.Struct(">i").pack,
     "timestamp": struct.Struct(">q").pack,
     "timestamptz": struct.Struct(">q").pack,
+    "float4": struct.Struct(">f").pack,
+    "float8": struct.Struct(">d").pack,
     "text": str.encode,
+    "bytea": str.encode,
+    "other(jsonb)": lambda text: b"\1" + text.encode(),
     "numeric(12,2)": lambda n: struct.pack(">hhHHHH", 2, 0, 0, 2, n % 10_000, 2500),
 }
+TEXTS = {
+    **dict.fromkeys(KINDS, str),
+    "bool": lambda n: "ft"[n],
+    "date": lambda n: ("2024-02-29", "infinity")[n],
+    "timestamp": lambda n: ("2024-02-29 12:34:56.5", "0044-03-15 00:00:00 BC")[n],
+    "timestamptz": lambda n: ("2024-02-29 12:34:56+00", "10000-01-01 00:00:00.25+00")[n],
+    "bytea": lambda text: "\\x" + text.encode().hex(),
+    "numeric(12,2)": lambda n: ("-0.05", "9999999999.99")[n],
+}
+TEXTUAL = ("text", "bytea", "other(jsonb)")
 
 
 @st.composite
-def tuples(draw: st.DrawFn) -> tuple[list[SourceColumn], list[int], bytes]:
+def tuples(draw: st.DrawFn, forms: Any) -> tuple[list[SourceColumn], list[int], bytes]:
     """Any columns, any of them selected in any order, with a tuple that fits them."""
     columns, values = [], []
     for place in range(draw(st.integers(1, 9))):
@@ -316,18 +330,20 @@ def tuples(draw: st.DrawFn) -> tuple[list[SourceColumn], list[int], bytes]:
         selected = draw(st.booleans())
         bound = Column(f"c{place}", DataType.parse(kind), nullable) if selected else None
         columns.append(SourceColumn(f"c{place}", bound))
-        value: Any = draw(st.text(max_size=9)) if kind == "text" else draw(st.integers(0, 1))
+        value: Any = draw(st.text(max_size=9) if kind in TEXTUAL else st.integers(0, 1))
         null = nullable and draw(st.booleans())
-        values.append(None if null else KINDS[kind](value))
+        values.append(None if null else forms[kind](value))
     chosen = [i for i, column in enumerate(columns) if column.bound is not None]
     return columns, draw(st.permutations(chosen)), b"head" + cells(*values) + b"tail"
 
 
-@given(tuples())
-def test_the_fast_reader_agrees_with_the_slow_one(
-    case: tuple[list[SourceColumn], list[int], bytes],
-) -> None:
-    columns, order, message = case
-    found = fast_reader(columns, order)(message, 4)
-    assert found == slow_reader(columns, order)(message, 4)
-    assert found[1] == len(message) - 4
+@pytest.mark.parametrize("binary", [True, False])
+def test_the_fast_reader_agrees_with_the_slow_one(binary: bool) -> None:
+    @given(tuples(KINDS if binary else TEXTS))
+    def agrees(case: tuple[list[SourceColumn], list[int], bytes]) -> None:
+        columns, order, message = case
+        found = fast_reader(columns, order, binary=binary)(message, 4)
+        assert found == slow_reader(columns, order)(message, 4)
+        assert found[1] == len(message) - 4
+
+    agrees()

@@ -32,6 +32,13 @@ PINNED = [
     ([("date", date(2024, 2, 29))], 744),
     ([("timestamp", datetime(2024, 2, 29, 1, 2, 3, 4))], 14_113),
     ([("int4", 7), ("text", None), ("text", "")], 22_313),
+    ([("float8", 0.1)], 17_899),
+    ([("float8", float("nan"))], 7_483),
+    ([("float4", 1.5)], 25_312),
+    ([("bytea", b"\x00\xff")], 9_022),
+    ([("other", "00000000-0000-0000-0000-000000000000")], 2_086),
+    ([("date", 2**31 - 1)], 24_746),
+    ([("timestamptz", -(2**63))], 7_907),
 ]
 
 
@@ -44,6 +51,11 @@ def test_null_is_a_part_of_its_own() -> None:
     assert encode_part(None, TYPES["text"]) != encode_part("", TYPES["text"])
     assert encode_part(None, TYPES["int8"]) != encode_part(0, TYPES["int8"])
     assert vnode(("text", None), ("text", "a")) != vnode(("text", "a"), ("text", None))
+
+
+def test_zeros_are_one_key() -> None:
+    for kind in ("float4", "float8"):
+        assert encode_part(-0.0, TYPES[kind]) == encode_part(0.0, TYPES[kind])
 
 
 def test_parts_do_not_run_into_each_other() -> None:

@@ -9,7 +9,8 @@
 The hash is the first 60 bits of the text's md5; of many rows their number and the sum of their
 hashes are compared, so that order does not matter. A column twin in two SQL dialects: each type has
 both side by side, and a test lets a real Postgres and a real Spark write every value. Where they
-should differ all the same (a Java before 19 writes some floats longer), rows are read and compared.
+differ all the same (5e-324, which Java writes 4.9e-324; other floats before Java 19), rows are read
+and compared by value.
 
 Pure.
 """
