@@ -18,6 +18,7 @@ from ops.planner.expr_types import (
     TIMESTAMPTZ,
     as_numeric,
     common_type,
+    compares_alike,
     numeric,
     read_literal,
     shown,
@@ -142,6 +143,15 @@ def same_type(what: str, values: Sequence[Expr]) -> tuple[Expr, ...]:
     if found.kind is Kind.NUMERIC:
         found = _widened(found, values)
     return tuple(coerce(v, found) for v in values)
+
+
+def compared(what: str, values: Sequence[Expr]) -> tuple[Expr, ...]:
+    """Return the values as one type whose values Spark compares as Postgres does."""
+    found = same_type(what, values)
+    if not compares_alike(type_of(found[0])):
+        kind = shown(found[0].type)
+        raise Unresolved(f"{kind} is not compared here as in Postgres", "cast both sides to text")
+    return found
 
 
 def as_text(expr: Expr, *, short_bool: bool = False) -> Expr:
@@ -281,14 +291,14 @@ def _concat(name: str, args: tuple[Expr, ...]) -> Expr:
 def _same(name: str, args: tuple[Expr, ...]) -> Expr:
     if not args:
         raise no_function(name, args)
-    values = same_type(name, args)
+    values = (same_type if name == "coalesce" else compared)(name, args)
     return Apply(name, values, type_of(values[0]))
 
 
 def _nullif(name: str, args: tuple[Expr, ...]) -> Expr:
     if len(args) != 2:
         raise no_function(name, args)
-    left, right = same_type(name, args)
+    left, right = compared(name, args)
     first = coerce(args[0], type_of(left)) if args[0].type is None else args[0]
     return Apply(name, (first, left, right), type_of(first))
 
