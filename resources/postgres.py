@@ -5,7 +5,7 @@ by `postgres_slot.SlotReader`, pages by `postgres_page.read_page`.
 """
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -111,11 +111,29 @@ class PostgresSource(Link):
         table: str,
         *,
         columns: Sequence[str] | None = None,
+        excluded: Collection[str] = (),
         text_numerics: bool = False,
     ) -> TableDescription:
-        """Return the table with all its columns, or with the named ones; refuse with a way out."""
+        """Return the table with all its columns but those `excluded`, or with the named ones.
+
+        What cannot be kept is refused with a way out.
+        """
         with self.session() as session:
-            return describe(session, schema, table, columns=columns, text_numerics=text_numerics)
+            return describe(
+                session,
+                schema,
+                table,
+                columns=columns,
+                excluded=excluded,
+                text_numerics=text_numerics,
+            )
+
+    def generated_columns(self, schema: str, table: str) -> list[str]:
+        """Return the columns that the source computes, which are not in the stream."""
+        with self.session() as session:
+            found = session.row("select_table", schema=schema, table=table)
+            rows = [] if found is None else session.rows("select_columns", oid=found["oid"])
+            return [row["name"] for row in rows if row["generated"]]
 
     def has_publication(self, name: str) -> bool:
         with self.session() as session:
