@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from ops.common.schema import BOOL, INT8, INTEGERS, NUMERIC, DataType, Kind
-from ops.planner.expr import Expr, type_of
+from ops.planner.expr import Expr, fixed_scale, type_of
 from ops.planner.expr_functions import Unresolved, coerce
 from ops.planner.expr_types import as_numeric, shown
 from ops.planner.plan_view import AggKind
@@ -72,6 +72,9 @@ def result_of(kind: AggKind, argument: Expr) -> tuple[Expr, DataType]:
         case AggKind.SUM if given.kind in _SUMMED:
             return argument, DataType(Kind.NUMERIC, 38, as_numeric(given).scale)
         case AggKind.AVG if given.kind in _SUMMED and as_numeric(given).scale <= 18:
+            if fixed_scale(argument) is None:
+                what = "the digits of an average of numerics without precision are not known here"
+                raise Unresolved(what, "cast its argument to numeric(p, s)")
             return argument, NUMERIC
         case AggKind.VAR_POP | AggKind.VAR_SAMP if given.kind in _SUMMED:
             if as_numeric(given).scale > 9:

@@ -119,6 +119,10 @@ def fixed_scale(expr: Expr) -> int | None:
             return expr.type.scale
         case Apply("extract_second" | "extract_epoch"):
             return 6
+        case Apply("nullif", (first, *_)):
+            return fixed_scale(first)
+        case Apply("sign"):
+            return 0
         case Apply("coalesce" | "greatest" | "least", args):
             return _one_scale(args)
         case Case(branches, otherwise):

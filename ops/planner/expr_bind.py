@@ -18,6 +18,7 @@ from ops.planner.expr_functions import (
     arithmetic,
     as_text,
     coerce,
+    compared,
     no_operator,
     resolve,
     same_type,
@@ -146,7 +147,7 @@ class Binder:
             case exp.In():
                 self._only(tree, "this", "expressions")
                 values = [self.bind(v) for v in (tree.this, *tree.expressions)]
-                return Apply("in", same_type("IN", values), BOOL)
+                return Apply("in", compared("IN", values), BOOL)
             case exp.Between():
                 return self._between(tree)
             case exp.Like() | exp.ILike():
@@ -225,18 +226,18 @@ class Binder:
                 what = "a comparison beside another comparison or IS"
                 raise self._refuse(f"{what} needs parentheses", tree, "write (a = b) IS NULL")
         values = [self.bind(tree.this), self.bind(tree.expression)]
-        return Apply(op, same_type(f"the two sides of {_shown_op(op)}", values), BOOL)
+        return Apply(op, compared(f"the two sides of {_shown_op(op)}", values), BOOL)
 
     def _between(self, tree: exp.Expr) -> Expr:
         self._only(tree, "this", "low", "high", "symmetric")
         value, low, high = (self.bind(tree.args[a]) for a in ("this", "low", "high"))
-        above = Apply(">=", same_type("BETWEEN", (value, low)), BOOL)
-        below = Apply("<=", same_type("BETWEEN", (value, high)), BOOL)
+        above = Apply(">=", compared("BETWEEN", (value, low)), BOOL)
+        below = Apply("<=", compared("BETWEEN", (value, high)), BOOL)
         inside = Apply("and", (above, below), BOOL)
         if not tree.args.get("symmetric"):
             return inside
-        up = Apply(">=", same_type("BETWEEN", (value, high)), BOOL)
-        down = Apply("<=", same_type("BETWEEN", (value, low)), BOOL)
+        up = Apply(">=", compared("BETWEEN", (value, high)), BOOL)
+        down = Apply("<=", compared("BETWEEN", (value, low)), BOOL)
         return Apply("or", (inside, Apply("and", (up, down), BOOL)), BOOL)
 
     def _like(self, tree: exp.Expr, escape: str) -> Expr:
@@ -262,7 +263,7 @@ class Binder:
                 whens.append(self.condition(branch.this, "what CASE WHEN takes"))
             else:
                 sides = (self.bind(subject), self.bind(branch.this))
-                whens.append(Apply("=", same_type("CASE", sides), BOOL))
+                whens.append(Apply("=", compared("CASE", sides), BOOL))
         thens = [self.bind(branch.args["true"]) for branch in tree.args["ifs"]]
         default = tree.args.get("default")
         other = Const(None, None) if default is None else self.bind(default)

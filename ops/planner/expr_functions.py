@@ -18,6 +18,7 @@ from ops.planner.expr_types import (
     TIMESTAMPTZ,
     as_numeric,
     common_type,
+    compares_alike,
     numeric,
     read_literal,
     shown,
@@ -120,6 +121,11 @@ def arithmetic(op: str, left: Expr, right: Expr) -> Expr:
             op, (coerce(left, DataType(kind)), coerce(right, DataType(kind))), DataType(kind)
         )
     left, right = _numeric(left, a), _numeric(right, b)
+    if op == "/" and None in (fixed_scale(left), fixed_scale(right)):
+        raise Unresolved(
+            "the digits of a quotient of numerics without precision are not known here",
+            "cast both sides to numeric(p, s)",
+        )
     return Apply(op, (left, right), _numeric_result(op, type_of(left), type_of(right)))
 
 
@@ -137,6 +143,15 @@ def same_type(what: str, values: Sequence[Expr]) -> tuple[Expr, ...]:
     if found.kind is Kind.NUMERIC:
         found = _widened(found, values)
     return tuple(coerce(v, found) for v in values)
+
+
+def compared(what: str, values: Sequence[Expr]) -> tuple[Expr, ...]:
+    """Return the values as one type whose values Spark compares as Postgres does."""
+    found = same_type(what, values)
+    if not compares_alike(type_of(found[0])):
+        kind = shown(found[0].type)
+        raise Unresolved(f"{kind} is not compared here as in Postgres", "cast both sides to text")
+    return found
 
 
 def as_text(expr: Expr, *, short_bool: bool = False) -> Expr:
@@ -276,14 +291,14 @@ def _concat(name: str, args: tuple[Expr, ...]) -> Expr:
 def _same(name: str, args: tuple[Expr, ...]) -> Expr:
     if not args:
         raise no_function(name, args)
-    values = same_type(name, args)
+    values = (same_type if name == "coalesce" else compared)(name, args)
     return Apply(name, values, type_of(values[0]))
 
 
 def _nullif(name: str, args: tuple[Expr, ...]) -> Expr:
     if len(args) != 2:
         raise no_function(name, args)
-    left, right = same_type(name, args)
+    left, right = compared(name, args)
     first = coerce(args[0], type_of(left)) if args[0].type is None else args[0]
     return Apply(name, (first, left, right), type_of(first))
 
@@ -304,7 +319,9 @@ def _date_trunc(name: str, args: tuple[Expr, ...]) -> Expr:
         raise Unresolved("date_trunc takes one of these units", ", ".join(UNITS))
     zoned = args[1].type.kind is not Kind.TIMESTAMP
     to = TIMESTAMPTZ if zoned else TIMESTAMP
-    return Apply(name, (Const((unit.text or "").lower(), TEXT), coerce(args[1], to)), to)
+    # Spark knows each by its singular.
+    word = (unit.text or "").lower().removesuffix("s")
+    return Apply(name, (Const(word, TEXT), coerce(args[1], to)), to)
 
 
 def _extract(name: str, args: tuple[Expr, ...]) -> Expr:

@@ -49,7 +49,9 @@ _TIME = re.compile(
 
 def shown(data_type: DataType | None) -> str:
     """Return what Postgres calls a type: `pg_typeof` says the same."""
-    return "unknown" if data_type is None else _SHOWN.get(data_type.kind, str(data_type))
+    if data_type is None:
+        return "unknown"
+    return data_type.name or _SHOWN.get(data_type.kind, str(data_type))
 
 
 def numeric(whole: int, scale: int) -> DataType:
@@ -87,7 +89,16 @@ def common_type(types: Iterable[DataType | None]) -> DataType | None:
 
 def widens(given: DataType, to: DataType) -> bool:
     """Say whether a value of one type may stand where the other is asked for."""
-    return given == to or common_type((given, to)) == to or given.kind is to.kind
+    return given == to or common_type((given, to)) == to
+
+
+def compares_alike(data_type: DataType) -> bool:
+    """Say whether Spark finds the same values equal and orders them as Postgres does.
+
+    It does not know how an enum is ordered, nor that citext sees no case; text goes by its bytes.
+    """
+    known = (*NUMBERS, *TIMES, Kind.TEXT, Kind.BOOL)
+    return data_type.kind in known and not data_type.name
 
 
 def can_cast(given: DataType, to: DataType) -> bool:

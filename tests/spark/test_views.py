@@ -15,13 +15,13 @@ COLLECTED = "ops.aggregate.view_executor.COLLECTED_ROWS"
 
 
 @settings(
-    max_examples=2,
+    max_examples=1,
     deadline=None,
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),
     print_blob=True,
 )
-@given(st.lists(WISHES, min_size=2, max_size=3))
+@given(st.lists(WISHES, min_size=2, max_size=2))
 def test_random_histories(
     place: Place, lake: Lake, spark: SparkSession, database: str, history: list[list[Wish]]
 ) -> None:

@@ -90,7 +90,7 @@ n / nullif(m, 0)
 i / nullif(m, 0)
 m / 3
 round(w, 3) / 7
-7 / (abs(w) + 1)
+7 / (round(abs(w), 4) + 1)
 l / 3.0
 1 / (abs(l) + 1.00)
 m / id

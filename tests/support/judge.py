@@ -142,7 +142,9 @@ def _require_same(name: str, found: Rows, expected: Rows) -> int:
 def source_rows(pipeline: TestPipeline, name: str) -> Rows:
     """Return what a table is at the source now, or what a view's query answers there."""
     if name in pipeline.views:
-        query = pipeline.views[name]
+        # A view may read a view before it.
+        known = ", ".join(f"{view} AS ({text})" for view, text in pipeline.views.items())
+        query = f"WITH {known} SELECT * FROM {name}"
     else:
         with _control(pipeline) as control:
             columns = _relation(control, name)["schema"]["columns"]

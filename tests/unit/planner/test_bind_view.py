@@ -133,6 +133,25 @@ WRONG = {
 }
 
 
+ODD = Schema(
+    (
+        Column("id", INT8),
+        Column("e", DataType.parse("text(mood)")),
+        Column("f", DataType.parse("float8")),
+    ),
+    ("id",),
+)
+
+
+@pytest.mark.parametrize(
+    "what", ["e = 'sad'", "e IN ('sad')", "e < e", "f = f", "greatest(f, f) = f"]
+)
+def test_what_spark_would_compare_otherwise(what: str) -> None:
+    with pytest.raises(Unsupported, match="is not compared here as in Postgres"):
+        bound_view(f"SELECT id FROM t WHERE {what}", ODD)
+    assert bound_view("SELECT id, e, f FROM t WHERE e::text = 'sad'", ODD).output.names == ODD.names
+
+
 @pytest.mark.parametrize("query", WRONG)
 def test_wrong(query: str) -> None:
     with pytest.raises(Unsupported) as caught:
