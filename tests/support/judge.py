@@ -69,7 +69,8 @@ def lake_rows(pipeline: TestPipeline, name: str, epoch: int) -> Rows:
     else:
         # Not by delta-rs's own read: it cannot take an infinite date in the statistics.
         files_below = _version_files(pipeline.lake, base)
-        rows = [row for path in files_below for row in _parquet(pipeline.lake / path)]
+        empty = {column: None for column, _, _ in stored["schema"]["columns"]}
+        rows = [empty | row for path in files_below for row in _parquet(pipeline.lake / path)]
     found = _by_key(f"{name} below its log", rows, key)
     start = base["epoch"] if base else 0
     last = (start, start)
