@@ -41,7 +41,7 @@ def held_partial(deployment: Deployment, name: str) -> Iterator[Held]:
         key = ", ".join(f"{c.name} {c.type}" for c in columns)
         raise ConfigError(
             f"{name} cannot be read in part: Spark puts its key ({key}) into another order than "
-            'its source does; integers, dates and text COLLATE "C" it can'
+            'its source does; integers, dates, uuids and text COLLATE "C" it can'
         )
     state = CdcBackfillState.from_row(said[STATE], key_width=len(columns))
     with pinned(

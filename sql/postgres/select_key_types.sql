@@ -14,7 +14,8 @@ SELECT
   t.name,
   n.nspname AS type_schema,
   p.typname AS type_name,
-  t.collation = 0 OR CASE
+  -- (Of other collatable types, as char(n) and citext, the collation is not all there is to it.)
+  t.collation = 0 OR n.nspname = 'pg_catalog' AND p.typname IN ('text', 'varchar') AND CASE
     -- The built-in provider (since version 17) compares by code point, as do C and POSIX.
     coalesce(nullif(c.collprovider::text, 'd'), to_jsonb(d) ->> 'datlocprovider', 'c')
     WHEN 'b' THEN true

@@ -181,6 +181,7 @@ def test_the_types_are_seen_through_domains_and_collations(place: Place) -> None
 
     assert (first("domain").type_name, first("domain").bytewise) == ("varchar", True)
     assert first("text, C").bytewise and first("text, by code point").bytewise
+    assert not first("char").bytewise, "its blanks at the end do not count"
     assert first("uuid").bytewise and not first("uuid").is_plain
     assert first("int2").is_integer and first("char").is_plain
 

@@ -2,9 +2,9 @@
 
     (a, b) <= (x, y)      a < x  or  a = x and b <= y
 
-Only for keys whose order Spark shares: integers, dates, and text that the source compares by its
-bytes. Whole rows are judged here, as the log and the pages hold them: an update that moves a key is
-a delete of one and an insert of another there.
+Only for keys whose order Spark shares: integers, dates, uuids, and text that the source compares by
+its bytes. Whole rows are judged here, as the log and the pages hold them: an update that moves a
+key is a delete of one and an insert of another there.
 
 Spark.
 """
@@ -15,9 +15,10 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as F
 
 from ops.common.columns import field
-from ops.common.schema import INTEGERS, Column, Kind, spark_type
+from ops.common.schema import INTEGERS, TEXT, Column, DataType, Kind, spark_type
 
-SHARED = INTEGERS | {Kind.DATE, Kind.TEXT}
+SHARED = INTEGERS | {Kind.DATE}
+UUID = DataType(Kind.OTHER, name="uuid")
 
 
 def is_passed(
@@ -36,6 +37,6 @@ def is_passed(
 def shares_order(columns: Sequence[Column], bytewise: Sequence[bool]) -> bool:
     """Say whether Spark puts such keys into the order in which the source does."""
     return all(
-        c.type.kind in SHARED and (c.type.kind is not Kind.TEXT or by_bytes)
+        c.type.kind in SHARED or c.type == UUID or (c.type == TEXT and by_bytes)
         for c, by_bytes in zip(columns, bytewise, strict=True)
     )
