@@ -10,7 +10,7 @@ from ops.backfill.cdc.table_backfill import VnodeDone as SplitsDone
 from ops.backfill.snapshot_backfill.executor import SnapshotBackfillExecutor
 from ops.backfill.snapshot_backfill.executor import VnodeDone as VnodeRead
 from ops.backfill.snapshot_backfill.phase import Phase
-from ops.common.errors import ConfigError, ConsistencyError, Fenced, is_transient
+from ops.common.errors import ConfigError, ConsistencyError, Fenced, TableStopped, is_transient
 from ops.common.table.relation import Relation, Role, to_fill, versions_of
 from ops.planner.apply import main_graph
 from ops.planner.plan import TablePlan, ViewPlan
@@ -40,38 +40,48 @@ def backfill_table(
     vnodes = _known_vnodes(table, vnodes, table_plan.vnode_count)
     prepare(deployment, applied, tell=tell)
     source = deployment.source(applied.sources[table_plan.source])
-    external = (table_plan.external_schema, table_plan.external_table)
     one_reader = table_plan.parallelism == 0
-    leading = 0 if one_reader else table_plan.split_column
-    scan = source.key_columns(*external, scan_order(relation.schema.key, leading))
-    pages = SparkPages(
-        deployment.spark(),
-        source,
-        deployment.lake,
-        *external,
-        [(c.name, str(c.type)) for c in relation.schema.columns],
-        scan,
-        relation.schema.key[0],
-        table_plan.snapshot_filter,
-    )
-    with (
-        _until_ended(deployment, relation, tell),
-        lease(deployment, relation.graph, owner=owner, wait_s=wait_s) as keeper,
-    ):
-        kind = CdcBackfillExecutor if one_reader else ParallelizedCdcBackfillExecutor
-        executor = kind(
-            table_plan,
-            relation,
-            scan,
-            deployment.store,
-            source,
-            pages,
-            deployment.clock,
-            deployment.failpoint,
-            keeper,
-            leaving,
+    with _until_ended(deployment, relation, tell):
+        _require_publishable(deployment, relation)
+        leading = 0 if one_reader else table_plan.split_column
+        scan = source.key_columns(
+            table_plan.external_schema,
+            table_plan.external_table,
+            scan_order(relation.schema.key, leading),
         )
-        yield from executor.run(vnodes)
+        pages = SparkPages(
+            deployment.spark(),
+            source,
+            deployment.lake,
+            table_plan.external_schema,
+            table_plan.external_table,
+            [(c.name, str(c.type)) for c in relation.schema.columns],
+            scan,
+            relation.schema.key[0],
+            table_plan.snapshot_filter,
+        )
+        with lease(deployment, relation.graph, owner=owner, wait_s=wait_s) as keeper:
+            kind = CdcBackfillExecutor if one_reader else ParallelizedCdcBackfillExecutor
+            executor = kind(
+                table_plan,
+                relation,
+                scan,
+                deployment.store,
+                source,
+                pages,
+                deployment.clock,
+                deployment.failpoint,
+                keeper,
+                leaving,
+            )
+            yield from executor.run(vnodes)
+
+
+def _require_publishable(deployment: Deployment, relation: Relation) -> None:
+    """Refuse a new version that `prepare` has stopped: what it reads cannot be published."""
+    for now in versions_of(deployment.store, relation.pipeline):
+        if now.id == relation.id and now.role == Role.NEXT and now.state == "Stopped":
+            raise TableStopped(now.name, now.why or "")
 
 
 def backfill_view(

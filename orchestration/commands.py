@@ -38,8 +38,6 @@ def plan(settings: Settings, *, apply: bool) -> int:
                 console.print(line, highlight=False, markup=False, soft_wrap=True)
             if apply:
                 lifecycle.apply(deployment, found)
-                for line in deployment.left_out(found):
-                    console.print(line, highlight=False)
         console.print("applied" if apply else "nothing was done; `tidegate plan --apply` does it")
     return 0
 

@@ -124,17 +124,6 @@ class Deployment:
             conninfo["sslmode"] = options["ssl.mode"]
         return PostgresSource(conninfo)
 
-    def left_out(self, plan: PipelinePlan) -> Iterator[str]:
-        """Say which columns `(*)` does not mean, of the tables of a plan."""
-        for table in plan.tables:
-            if table.columns is None:
-                found = self.source(plan.source(table.source)).describe_table(
-                    table.external_schema, table.external_table, text_numerics=table.text_numerics
-                )
-                if found.generated:
-                    names = ", ".join(found.generated)
-                    yield f"table {table.name}: left out, since they are generated: {names}"
-
     def describe(self, plan: PipelinePlan) -> Callable[[TablePlan], Described]:
         """Return what asks a table's source for its columns and key."""
 
@@ -146,6 +135,7 @@ class Deployment:
                 table.external_schema,
                 table.external_table,
                 columns=wanted,
+                excluded=table.excluded,
                 text_numerics=table.text_numerics,
             )
             if table.snapshot_filter is not None:

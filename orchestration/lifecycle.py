@@ -115,10 +115,16 @@ def _cost(deployment: Deployment, plan: PipelinePlan, step: PlanStep) -> str:
 def _table_cost(deployment: Deployment, plan: PipelinePlan, table: TablePlan) -> str:
     source = deployment.source(plan.source(table.source))
     rows = source.estimate_rows(table.external_schema, table.external_table)
+    left_out = ""
+    if table.columns is None:
+        generated = source.generated_columns(table.external_schema, table.external_table)
+        if generated:
+            left_out = f"; left out, since they are generated: {', '.join(generated)}"
     if rows is None:
-        return "; how many rows are to be read is not known, ANALYZE tells"
+        return f"; how many rows are to be read is not known, ANALYZE tells{left_out}"
     splits = max(1, -(-rows // table.rows_per_split))
-    return f"; about {rows:,} rows to read, in {splits:,} split{'s' if splits > 1 else ''}"
+    many = f"{splits:,} split{'s' if splits > 1 else ''}"
+    return f"; about {rows:,} rows to read, in {many}{left_out}"
 
 
 def _texts(deployment: Deployment, pipeline: str) -> dict[str, str]:

@@ -12,9 +12,8 @@ from ops.backfill.cdc.verify.canonical import postgres_hash
 from ops.backfill.cdc.verify.executor import VerifyExecutor
 from ops.backfill.cdc.verify.ranges import ALL, KeyRange
 from ops.backfill.cdc.verify.report import VerifyReport
-from ops.common.errors import ConfigError, LeaseHeld, SourceBroken, UnknownRelation, Unsupported
-from ops.common.schema import INTEGERS
-from ops.common.table.relation import Relation, relations_of
+from ops.common.errors import ConfigError, LeaseHeld, SourceBroken, UnknownRelation
+from ops.common.table.relation import relations_of
 from ops.common.table.state_table import StateTable
 from ops.planner.apply import main_graph, verify_graph
 from ops.planner.plan import TablePlan
@@ -23,7 +22,6 @@ from orchestration.deployment import Deployment
 from orchestration.running import Tell
 from resources.checksums import SparkChecksums
 from resources.pages import SparkPages
-from resources.postgres import PostgresSource
 
 FLUSH_SECONDS = 600.0
 READABLE = ("Live", "Repairing")
@@ -98,10 +96,16 @@ def repair_pipeline(
     """Compare and repair every table that was live; the stream is run by somebody."""
     relations = relations_of(deployment.store, pipeline)
     names = [r.name for r in relations if r.kind == "table" and r.state in READABLE]
-    return [
-        repair_table(deployment, pipeline, name, owner=owner, tell=tell, check=check)
-        for name in names
-    ]
+    reports = []
+    for name in names:
+        try:
+            reports.append(
+                repair_table(deployment, pipeline, name, owner=owner, tell=tell, check=check)
+            )
+        except NotComparable as refused:
+            # The others are not kept waiting; this one says what it lacks to whoever reads it.
+            tell(str(refused))
+    return reports
 
 
 @contextmanager
@@ -114,20 +118,40 @@ def _executor(
     if not isinstance(table_plan, TablePlan):
         raise UnknownRelation(table, [t.name for t, _ in applied.tables])
     if relation.state not in READABLE:
-        raise NotComparable(relation)
+        why = f": {relation.why}" if relation.why else ""
+        raise NotComparable(table, f"is {relation.state}{why}; only a live table is whole")
+    if table_plan.snapshot_filter is not None or not table_plan.snapshot:
+        raise NotComparable(table, "was filled in part, so the lake may lack rows by right")
     graph = verify_graph(pipeline, table)
     deployment.failpoint("repair.before_graph")
     deployment.store.execute("ensure_graph", graph=graph, pipeline=pipeline, kind="maintenance")
     deployment.failpoint("repair.after_graph")
     with running.lease(deployment, graph, owner=owner) as keeper:
         source = deployment.source(applied.sources[table_plan.source])
+        external = (table_plan.external_schema, table_plan.external_table)
+        key = source.key_columns(*external, relation.schema.key)
         yield VerifyExecutor(
             relation,
             main_graph(pipeline),
             deployment.store,
             source,
-            _checksums(deployment, source, table_plan, relation),
-            _pages(deployment, source, table_plan, relation),
+            SparkChecksums(
+                deployment.spark(),
+                source,
+                *external,
+                key,
+                postgres_hash(relation.schema.columns),
+                max(table_plan.parallelism, 1),
+            ),
+            SparkPages(
+                deployment.spark(),
+                source,
+                deployment.lake,
+                *external,
+                [(c.name, str(c.type)) for c in relation.schema.columns],
+                key,
+                relation.schema.key[0],
+            ),
             StateTable(deployment.spark(), deployment.lake, relation),
             keeper,
             lambda: running.flush(deployment, pipeline, timeout_s=FLUSH_SECONDS, check=check),
@@ -135,48 +159,11 @@ def _executor(
             deployment.failpoint,
             tell,
             table_plan.page_rows,
-            max(1, table_plan.parallelism),
+            max(table_plan.parallelism, 1),
+            all(column.is_ordered_alike for column in key),
         )
-
-
-def _checksums(
-    deployment: Deployment, source: PostgresSource, table: TablePlan, relation: Relation
-) -> SparkChecksums:
-    return SparkChecksums(
-        deployment.spark(),
-        source,
-        table.external_schema,
-        table.external_table,
-        relation.schema.key,
-        postgres_hash(relation.schema.columns),
-        max(1, table.parallelism),
-    )
-
-
-def _pages(
-    deployment: Deployment, source: PostgresSource, table: TablePlan, relation: Relation
-) -> SparkPages:
-    if any(c.type.kind not in INTEGERS for c in relation.schema.key_columns):
-        key = ", ".join(f"{c.name} {c.type}" for c in relation.schema.key_columns)
-        raise Unsupported(
-            f"{relation.name} has the key ({key}), and only keys of integers are compared so far"
-        )
-    external = (table.external_schema, table.external_table)
-    return SparkPages(
-        deployment.spark(),
-        source,
-        deployment.lake,
-        *external,
-        [(c.name, str(c.type)) for c in relation.schema.columns],
-        source.key_columns(*external, relation.schema.key),
-        relation.schema.key[0],
-    )
 
 
 class NotComparable(ConfigError):
-    def __init__(self, relation: Relation) -> None:
-        why = f": {relation.why}" if relation.why else ""
-        super().__init__(
-            f"{relation.name} is {relation.state}{why}; only a live table can be compared with its "
-            "source"
-        )
+    def __init__(self, table: str, why: str) -> None:
+        super().__init__(f"{table} cannot be compared with its source: it {why}")

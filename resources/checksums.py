@@ -13,11 +13,11 @@ from psycopg import sql
 from pyspark.sql import SparkSession
 
 from resources.errors import ConfigError
+from resources.key_range import Key, KeyColumn, key_order, key_range
 from resources.postgres_link import Link, SourceUnreachable, compose
 from resources.postgres_page import page_dsn, read_page
 
 RESULT = "place INT, rows BIGINT, total STRING, error STRING, passing BOOLEAN"
-Key = tuple[Any, ...]
 
 
 class Checksum(NamedTuple):
@@ -39,7 +39,7 @@ class SparkChecksums:
     link: Link
     schema: str
     table: str
-    key: Sequence[str]
+    key: Sequence[KeyColumn]
     row_hash: str
     parallelism: int
 
@@ -63,8 +63,8 @@ class SparkChecksums:
             "checksum_range",
             hash=sql.SQL(_verbatim(self.row_hash)),
             table=sql.Identifier(self.schema, self.table),
-            where=_where(self.key, lower, upper),
-            key=sql.SQL(", ").join(map(sql.Identifier, self.key)),
+            where=key_range(self.key, at_least=lower, below=upper),
+            key=key_order(self.key),
             limit=sql.Literal(int(limit)),
         ).as_string(None)
         # It becomes the inside of COPY (…): no comment, no semicolon.
@@ -95,18 +95,6 @@ class ChecksumTask:
             passing = isinstance(error, SourceUnreachable)
             return {"place": place, "error": str(error), "passing": passing}
         return {"place": place, **found}
-
-
-def _where(key: Sequence[str], lower: Key | None, upper: Key | None) -> sql.Composable:
-    names = sql.SQL(", ").join(map(sql.Identifier, key))
-    bounds = [
-        sql.SQL("({}) {} ({})").format(
-            names, sql.SQL(operator), sql.SQL(", ").join(map(sql.Literal, bound))
-        )
-        for operator, bound in ((">=", lower), ("<", upper))
-        if bound is not None
-    ]
-    return sql.SQL(" WHERE ") + sql.SQL(" AND ").join(bounds) if bounds else sql.SQL("")
 
 
 def _verbatim(expression: str) -> Any:

@@ -16,6 +16,7 @@ from psycopg import sql
 Key = tuple[str, ...]
 
 _INTEGERS = frozenset({"int2", "int4", "int8"})
+_BY_BYTES = frozenset({"text", "varchar", "uuid"})
 _TEXTS = frozenset({"text", "varchar", "bpchar"})
 
 
@@ -37,6 +38,12 @@ class KeyColumn:
     def is_plain(self) -> bool:
         """Whether a value, as a page has it, is its own text form."""
         return self._is_built_in and self.type_name in _INTEGERS | _TEXTS
+
+    @property
+    def is_ordered_alike(self) -> bool:
+        """Whether its values rise in Spark as they do here: whole numbers, and texts by bytes."""
+        by_bytes = self._is_built_in and self.bytewise and self.type_name in _BY_BYTES
+        return self.is_integer or by_bytes
 
     @property
     def _is_built_in(self) -> bool:

@@ -6,7 +6,7 @@ REPLICA IDENTITY DEFAULT or FULL, the index's columns under USING INDEX.
 """
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,9 +70,10 @@ def describe(
     table: str,
     *,
     columns: Sequence[str] | None,
+    excluded: Collection[str],
     text_numerics: bool,
 ) -> TableDescription:
-    """Return the table with all its columns or the named ones; refuse what cannot be kept.
+    """Return the table with all its columns but some, or the named ones; refuse what cannot be.
 
     With `text_numerics` every numeric column is kept as the text Postgres prints.
     """
@@ -86,7 +87,9 @@ def describe(
     if not key or found["identity"] == "n":
         raise SourceRefused(_no_key(session, name, found))
     there = session.rows("select_columns", oid=found["oid"])
-    chosen = _choose(name, there, columns)
+    if kept := [column for column in excluded if column in key]:
+        raise SourceRefused(f"column {kept[0]} of {name} is part of its key and cannot be left out")
+    chosen = _choose(name, there, columns, excluded)
     _refuse_generated_key(name, there, key)
     return TableDescription(
         schema=schema,
@@ -174,15 +177,18 @@ def _no_key(session: Session, name: str, found: dict[str, Any]) -> str:
 
 
 def _choose(
-    name: str, there: list[dict[str, Any]], columns: Sequence[str] | None
+    name: str,
+    there: list[dict[str, Any]],
+    columns: Sequence[str] | None,
+    excluded: Collection[str],
 ) -> list[dict[str, Any]]:
-    if columns is None:
-        return [row for row in there if not row["generated"]]
     by_name = {row["name"]: row for row in there}
-    for column in columns:
+    for column in [*(columns or ()), *excluded]:
         if column not in by_name:
             near = ", ".join(difflib.get_close_matches(column, by_name, cutoff=0.5) or by_name)
             raise SourceRefused(f"{name} has no column {column!r}; there are: {near}")
+    if columns is None:
+        return [r for r in there if not r["generated"] and r["name"] not in excluded]
     return [by_name[column] for column in columns]
 
 

@@ -10,12 +10,16 @@ import re
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 
+from ops.planner.names import fold
+
 Check = Callable[[str], str]
 
 POSTGRES_CDC = "postgres-cdc"
 MASK = "'***'"
 _SENSITIVE = re.compile(r"pass|pwd|secret|token|credential|key", re.IGNORECASE)
 _SLOT = re.compile(r"[a-z0-9_]{1,63}")
+_NAME = r'"(?:[^"]|"")+"|[^\W\d]\w*'
+_NAMES = re.compile(rf"\s*(?:{_NAME})\s*(?:,\s*(?:{_NAME})\s*)*")
 _SSL = {
     **{mode: mode for mode in ("disable", "allow", "prefer", "require", "verify-ca")},
     "verify-full": "verify-full",
@@ -80,6 +84,22 @@ def _numeric_as(value: str) -> str:
     return value
 
 
+def _names(value: str) -> str:
+    if not names_in(value):
+        raise ValueError("must be names with commas between them, in double quotes where needed")
+    return value
+
+
+def names_in(value: str) -> tuple[str, ...]:
+    """Return the names of a list, as Postgres would read it; nothing if it is none."""
+    if not _NAMES.fullmatch(value):
+        return ()
+    return tuple(
+        part[1:-1].replace('""', '"') if part.startswith('"') else fold(part, quoted=False)
+        for part in re.findall(_NAME, value)
+    )
+
+
 SOURCE_OPTIONS: Mapping[str, Check] = {
     "connector": _connector,
     "hostname": _text,
@@ -106,6 +126,7 @@ TABLE_OPTIONS: Mapping[str, Check] = {
     "snapshot.filter": _text,
     "vnode_count": _whole(1, 32_768),
     "numeric.as": _numeric_as,
+    "columns.exclude": _names,
 }
 
 

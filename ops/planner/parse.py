@@ -29,6 +29,7 @@ from ops.planner.options import (
     Check,
     fault,
     is_sensitive,
+    names_in,
     nearest,
 )
 from ops.planner.plan import Option, PipelinePlan, Secret, SourcePlan, TablePlan, ViewPlan
@@ -149,6 +150,9 @@ class _Reader:
         }
         text_numerics = options.get("numeric.as") == "text"
         columns, key = _columns(statement, listed, table=name, text_numerics=text_numerics)
+        if columns is not None and "columns.exclude" in options:
+            what = f"option columns.exclude of table {name} goes with (*) only"
+            raise statement.refuse(what, at, "leave the columns out of the list")
         return TablePlan(
             pipeline=self.pipeline,
             name=name,
@@ -237,6 +241,7 @@ _FIELDS: Mapping[str, tuple[str, Callable[[str], object]]] = {
     "snapshot.batch_size": ("page_rows", int),
     "snapshot.filter": ("snapshot_filter", str),
     "vnode_count": ("vnode_count", int),
+    "columns.exclude": ("excluded", names_in),
 }
 
 

@@ -85,6 +85,8 @@ class TablePlan:
     snapshot_filter: str | None = None
     """A condition in the source's SQL: other rows are not read, though their changes arrive."""
     text_numerics: bool = False
+    excluded: tuple[str, ...] = ()
+    """Columns that `(*)` does not mean."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,7 +66,7 @@ STEPS = (
 
 # Shrinking would run Spark hundreds of times; the seed is printed instead.
 LIVES = settings(
-    max_examples=4,
+    max_examples=3,
     deadline=None,
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),

@@ -336,6 +336,8 @@ class Driver:
         self._fold()
 
     def _vacuum(self) -> None:
+        # With its commit the main graph lets go of what it saw before the fold.
+        running.flush(self.deployment, PIPELINE)
         self._say(maintenance.vacuum(self.deployment, PIPELINE, unlisted_s=0))
 
     def _rest(self) -> None:

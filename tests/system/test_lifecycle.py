@@ -4,8 +4,11 @@ Postgres judges what is there, before, during and after.
 """
 
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from ops.backfill.progress import pipeline_progress
@@ -142,6 +145,84 @@ FEWER = (
     "(id bigint PRIMARY KEY, region text, "
     "amount numeric(12, 2), quantity int NOT NULL, note text) FROM shop TABLE 'public.orders'",
 )
+
+
+class InThisProcess:
+    """Runs a page's task here: without views there is nothing else that Spark is for."""
+
+    def range(self, *_: object, **__: object) -> "InThisProcess":
+        return self
+
+    def mapInArrow(self, task: Callable[..., Iterator[Any]], _: str) -> "InThisProcess":
+        self._task = task
+        return self
+
+    def stop(self) -> None:
+        """There is nothing to stop."""
+
+    def toArrow(self) -> pa.Table:
+        return pa.Table.from_batches(list(self._task([None])))
+
+
+def judged(pipeline: TestPipeline, deployment: Deployment, columns: str = "*") -> None:
+    shown = replace(pipeline, views={"orders": f"SELECT {columns} FROM orders"})
+    epoch = running.flush(deployment, PIPELINE)
+    assert require_equal(shown, epoch, views=()) > 0
+
+
+def test_a_table_is_built_again_beside_itself(make_unfilled: MakePipeline) -> None:
+    made = make_unfilled(rows=ROWS)
+    pipeline = replace(made, settings=replace(made.settings, fold_interval_seconds=1e6))
+    said: list[str] = []
+    with open_deployment(pipeline.settings) as deployment:
+        deployment.open_spark = lambda _: InThisProcess()  # type: ignore[assignment,return-value]
+        with LocalRun(deployment, PIPELINE, tell=said.append) as local:
+
+            def settled() -> None:
+                local.wait_settled(on_progress=lambda _: None)
+
+            with LiveWriter(pipeline.dsn, rows=ROWS) as writer:
+                settled()
+                running.flush(deployment, PIPELINE)
+                pipeline.rewrite(FEWER)
+                lifecycle.apply(deployment, deployment.pipeline(PIPELINE))
+                current = deployment.applied(PIPELINE).current("orders")
+                assert current.version == 1 and current.state == "Live"
+                settled()
+                assert deployment.applied(PIPELINE).current("orders").version == 2
+                writer.stop()
+            judged(pipeline, deployment, "id, region, amount, quantity, note")
+            # A version that cannot be built: the current one goes on, and the way back is short.
+            with LiveWriter(pipeline.dsn, rows=2 * ROWS, seed=3) as writer:
+                with pipeline.source() as source:
+                    source.execute("CREATE TABLE elsewhere (LIKE orders INCLUDING ALL)")
+                pipeline.rewrite(("'public.orders'", "'public.elsewhere'"))
+                plan = deployment.pipeline(PIPELINE)
+                with pipeline.source() as source:
+                    running.apply_plan(deployment, plan)
+                    source.execute("DROP TABLE elsewhere")
+                settled()
+                (failed,) = pipeline_progress(deployment.store, PIPELINE).builds
+                assert failed.state == "Stopped" and "elsewhere" in str(failed.why)
+                shown = list(lifecycle.explain(deployment, plan))
+                assert any("cannot be built" in line and "elsewhere" in line for line in shown)
+                pipeline.rewrite(("'public.elsewhere'", "'public.orders'"))
+                lifecycle.apply(deployment, deployment.pipeline(PIPELINE))
+                assert not pipeline_progress(deployment.store, PIPELINE).builds
+                # A table that was stopped comes back, once the cause is gone.
+                with pipeline.source() as source:
+                    source.execute("ALTER TABLE orders REPLICA IDENTITY FULL")
+                until(lambda: pipeline.states()["orders"][0] == "Stopped")
+                shown = list(lifecycle.explain(deployment, deployment.pipeline(PIPELINE)))
+                assert any("`tidegate backfill orders --anew`" in line for line in shown)
+                assert lifecycle.build_anew(deployment, PIPELINE, "orders") == ["orders"]
+                settled()
+                writer.stop()
+            assert pipeline.states()["orders"] == ("Live", None)
+            judged(pipeline, deployment, "id, region, amount, quantity, note")
+            until(lambda: not pipeline_progress(deployment.store, PIPELINE).ending)
+        maintenance.collect(deployment, PIPELINE, unlisted_s=0, zombie_s=0)
+        require_no_orphans(pipeline)
 
 
 class Sampler:

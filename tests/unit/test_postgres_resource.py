@@ -139,6 +139,14 @@ def test_generated_columns_are_left_out_as_the_stream_has_them(place: Place) -> 
     (row,) = place.rows(reader, Decoder({("public", "t"): bound}))
     assert isinstance(row, RowChange) and row.change == Insert((1, True))
     assert place.page("t").to_pylist() == [{"id": 1, "b": True}]
+    assert place.source.generated_columns("public", "t") == ["g"]
+    assert place.source.generated_columns("public", "nothing") == []
+    without = place.source.describe_table("public", "t", excluded=("b",))
+    assert ([c.name for c in without.columns], without.unselected) == (["id"], ("g", "b"))
+    with pytest.raises(SourceRefused, match=r"column id .* cannot be left out"):
+        place.source.describe_table("public", "t", excluded=("id",))
+    with pytest.raises(SourceRefused, match=r"has no column 'x'"):
+        place.source.describe_table("public", "t", excluded=("x",))
     with pytest.raises(SourceRefused, match=r"column g .* is generated"):
         place.source.describe_table("public", "t", columns=["id", "g"])
 

@@ -85,3 +85,14 @@ def test_a_declared_column_has_the_type_of_the_source() -> None:
     )
     with pytest.raises(Unsupported, match="column m is declared mood, but is text in"):
         bind_table(plan, other)
+
+
+def test_columns_are_left_out_by_name() -> None:
+    names = 'a, "B, ""c""" ,D'
+    text = f"CREATE TABLE t (*) FROM s TABLE 'y' WITH (columns.exclude = '{names}')"
+    assert parse_pipeline("p", SOURCE + text).tables[0].excluded == ("a", 'B, "c"', "d")
+    for wrong in ("a,", "a b", "", '"'):
+        with pytest.raises(Unsupported, match=r"columns\.exclude must be"):
+            parse_pipeline("p", SOURCE + text.replace(names, wrong))
+    with pytest.raises(Unsupported, match=r"goes with \(\*\) only"):
+        parse_pipeline("p", SOURCE + text.replace("(*)", "(a int PRIMARY KEY)"))

@@ -27,10 +27,10 @@ from ops.backfill.cdc.split_reader import Pages
 from ops.backfill.cdc.verify.compare import LakeSide
 from ops.backfill.cdc.verify.ranges import (
     ALL,
-    Key,
     KeyRange,
+    TextKey,
+    as_text,
     cut,
-    is_ordered,
     place_of,
     waves,
 )
@@ -66,7 +66,7 @@ class Checksums(Protocol):
     """Asks the source for the checksums of key ranges, of no more rows each than a limit."""
 
     def take(
-        self, ranges: Sequence[tuple[Key | None, Key | None]], *, limit: int
+        self, ranges: Sequence[tuple[TextKey | None, TextKey | None]], *, limit: int
     ) -> Sequence[Checksum]: ...
 
 
@@ -88,6 +88,8 @@ class VerifyExecutor:
     tell: Callable[[str], None]
     page_rows: int
     parallelism: int
+    is_ordered_alike: bool
+    """Whether a range of keys is the same rows at the source and in Spark."""
 
     def verify(self, within: KeyRange = ALL) -> VerifyReport:
         """Compare the keys of a range; nothing is changed."""
@@ -137,7 +139,7 @@ class VerifyExecutor:
         return report
 
     def _ranges(self, within: KeyRange) -> Sequence[KeyRange]:
-        if not is_ordered(self.relation.schema.key_columns):
+        if not self.is_ordered_alike:
             # Only the source knows where such a key lies: read it all and compare by key.
             return [within]
         with self._settling() as lake:
@@ -155,7 +157,9 @@ class VerifyExecutor:
             limit = 2 * RANGE_ROWS
             with ThreadPoolExecutor(1) as beside:
                 there = beside.submit(
-                    self.checksums.take, [(r.lower, r.upper) for r in wave], limit=limit
+                    self.checksums.take,
+                    [(as_text(r.lower), as_text(r.upper)) for r in wave],
+                    limit=limit,
                 )
                 ours = lake.checksums(wave)
                 theirs = there.result()
@@ -208,10 +212,8 @@ class VerifyExecutor:
         def read(numbered: tuple[int, KeyRange]) -> list[str]:
             number, wanted = numbered
             paths: list[str] = []
-            # Integers: their text is the same everywhere.
-            lower = None if wanted.lower is None else tuple(str(part) for part in wanted.lower)
-            upper = None if wanted.upper is None else tuple(str(part) for part in wanted.upper)
-            cursor: tuple[str, ...] | None = None
+            lower, upper = as_text(wanted.lower), as_text(wanted.upper)
+            cursor: TextKey | None = None
             while True:
                 self.keeper.check()
                 path = f"{attempt.directory}/page-{number}-{len(paths)}.parquet"

@@ -18,8 +18,8 @@ from ops.common.errors import ConfigError
 from ops.common.schema import INTEGERS, Column
 
 Key = tuple[Any, ...]
-ORDERED = INTEGERS
-"""Key types that the source and Spark have in the same order."""
+TextKey = tuple[str, ...]
+"""As the source writes and reads it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class BadRange(ConfigError):
 
 def parse_range(text: str, key: Sequence[Column]) -> KeyRange:
     """Read what stands after `--range`: whole numbers, both included."""
-    if not is_ordered(key) or len(key) != 1:
+    if len(key) != 1 or key[0].type.kind not in INTEGERS:
         raise BadRange(text, "only a table with one integer key can be asked for in parts")
     low, dots, high = text.partition("..")
     try:
@@ -62,9 +62,9 @@ def parse_range(text: str, key: Sequence[Column]) -> KeyRange:
     return KeyRange(lower, upper)
 
 
-def is_ordered(key: Sequence[Column]) -> bool:
-    """Say whether ranges of such a key mean the same rows at the source and in Spark."""
-    return all(column.type.kind in ORDERED for column in key)
+def as_text(key: Key | None) -> TextKey | None:
+    """Return how the source is told a key that it has in the same order as Spark."""
+    return None if key is None else tuple(str(part) for part in key)
 
 
 def cut(within: KeyRange, sample: Sequence[Key], *, count: int) -> tuple[KeyRange, ...]:
