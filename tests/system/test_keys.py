@@ -44,7 +44,7 @@ TABLES = {
         "date '0044-03-15 BC' + i % 9, i / 7.0, i % 2 = 0",
         "backfill.parallelism = '3', backfill.split_pk_column_index = '1'",
     ),
-    "sparse": Keyed("a bigint", "i::bigint * i * i * i * 1000 - 40000"),
+    "sparse": Keyed("a bigint", "i::bigint * i * i * 1000 - 40000"),
     "evens": Keyed("a int", "i", "backfill.parallelism = '1', snapshot.filter = 'a % 2 = 0'"),
     "new_only": Keyed("a int", "i", "snapshot = 'false'"),
 }
