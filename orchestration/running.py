@@ -33,7 +33,7 @@ from ops.common.schema import Schema
 from ops.common.table.merge import LogMerger
 from ops.common.table.relation import Relation, Role, StagedFile, versions_of
 from ops.planner.apply import apply_pipeline, main_graph
-from ops.planner.bind import bind_view
+from ops.planner.bind_view import bind_view
 from ops.planner.diff import Create, PlanStep, is_work, render
 from ops.planner.plan import PipelinePlan, SourcePlan, TablePlan, ViewPlan
 from ops.planner.stored import Applied
