@@ -15,7 +15,8 @@ from ops.common.table.relation import Relation, Role, to_fill, versions_of
 from ops.planner.apply import main_graph
 from ops.planner.plan import TablePlan, ViewPlan
 from orchestration.deployment import Deployment
-from orchestration.running import Tell, ensure_known, lease, prepare, view_executor
+from orchestration.running import Tell, ensure_known, lease, prepare
+from orchestration.wiring import view_executor
 from resources.control_store import ControlStore
 from resources.pages import SparkPages
 

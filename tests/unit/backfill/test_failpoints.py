@@ -11,7 +11,7 @@ from ops.backfill.failpoints import EFFECTS, FAILPOINTS, kill_at, no_failpoint
 ROOT = Path(__file__).parents[3]
 ROOMS = [*(ROOT / "ops").rglob("*.py")] + [
     ROOT / "orchestration" / f"{name}.py"
-    for name in ("running", "backfilling", "maintenance", "verifying")
+    for name in ("running", "wiring", "backfilling", "maintenance", "verifying")
 ]
 # What the ports offer that changes something outside of the process: the object it is called on
 # (by the end of its name) and the method.
