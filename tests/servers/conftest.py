@@ -1,4 +1,4 @@
-"""A database on each version of Postgres there is here."""
+"""Postgres as a server: a database on each version there is here, and one of the shared server."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -9,6 +9,9 @@ import pytest
 from resources.embedded.postgres import EmbeddedPostgres, RunningPostgres
 from tests.support import debian_postgres
 from tests.support.source_place import Place
+from tests.unit.conftest import place, shared
+
+__all__ = ["place", "server", "shared", "versions"]
 
 
 @pytest.fixture(scope="module", params=["18", "16", "debian"])
