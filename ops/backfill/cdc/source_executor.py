@@ -170,7 +170,6 @@ class SourceExecutor:
                         self._buffer.add(followed)
                 else:
                     self._buffer.add(event)
-                self._buffer.add(event)
 
     def _follow(self, event: RelationChanged, sent: tuple[str, ...]) -> RelationChanged | None:
         """Go on with a table as it is now; if that cannot be, return why not."""
