@@ -8,5 +8,6 @@
 Touch: when a bundled server, a pinned jar or its hash changes.
 Never: leave a process behind, listen beyond loopback, write outside the home or the cache
 (one exception, said aloud: see postgres.py on running as root).
-Tests: tests/servers/test_embedded_postgres.py, tests/unit/test_java.py, tests/spark/test_connect.py.
+Tests: tests/servers/test_embedded_postgres.py, tests/unit/test_java.py,
+tests/spark/test_connect.py.
 """

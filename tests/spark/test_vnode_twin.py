@@ -113,7 +113,7 @@ def test_every_type_agrees(
     ]
     expected = [vnode_of(row, columns, COUNT) for row in rows]
     assert vnodes(spark, lake, columns, rows) == expected
-    assert len(set(expected)) > len(rows) * 0.8, "they differ at all"
+    assert len(set(expected)) > len(set(map(repr, rows))) * 0.8, "they differ at all"
 
 
 def test_composite_keys_agree(spark: SparkSession, lake: Lake) -> None:

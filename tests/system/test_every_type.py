@@ -62,7 +62,7 @@ def _make(pipeline: TestPipeline, table: str) -> None:
             # Its rows are so wide that Postgres keeps parts of them apart.
             source.execute(f"ALTER TABLE {table} REPLICA IDENTITY FULL".encode())
     definitions = pipeline.settings.pipelines / "shop.sql"
-    text = TABLE.format(name=table, rows_per_split=100, page_rows=40, vnodes=VNODES)
+    text = TABLE.format(name=table, parallelism=2, rows_per_split=100, page_rows=40, vnodes=VNODES)
     definitions.write_text(definitions.read_text() + text)
 
 

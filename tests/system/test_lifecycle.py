@@ -28,7 +28,7 @@ ROWS = 1500
 
 
 def table_text(name: str) -> str:
-    return TABLE.format(name=name, rows_per_split=25, page_rows=500, vnodes=VNODES)
+    return TABLE.format(name=name, parallelism=2, rows_per_split=25, page_rows=500, vnodes=VNODES)
 
 
 def published(pipeline: TestPipeline) -> set[str]:
