@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pyarrow as pa
 from psycopg import sql
 
 from resources.postgres_link import Link
@@ -36,9 +37,16 @@ def read_rows(
         ]
         query = sql.SQL(" UNION ALL ").join(parts).as_string(None)
         page, _ = read_page(page_dsn(link), query, [("_tg_place", "int8"), *columns], ())
-        for place, *values in zip(*(c.to_pylist() for c in page.columns), strict=True):
+        for place, *values in zip(*(_counted(c).to_pylist() for c in page.columns), strict=True):
             found[place] = tuple(values)
     return found
+
+
+def _counted(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return days and microseconds as integers: Python has no words for all of them."""
+    if pa.types.is_date32(values.type):
+        return values.cast(pa.int32())
+    return values.cast(pa.int64()) if pa.types.is_timestamp(values.type) else values
 
 
 def _row_query(

@@ -47,3 +47,10 @@ def arrow_type(data_type: DataType) -> pa.DataType:
 def arrow_schema(columns: Iterable[Column]) -> pa.Schema:
     """Every field is nullable: a key-only before image leaves the other columns empty."""
     return pa.schema([pa.field(column.name, arrow_type(column.type)) for column in columns])
+
+
+def counted(values: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """Return days and microseconds as the integers that decoded rows hold; others as they are."""
+    if pa.types.is_date32(values.type):
+        return values.cast(pa.int32())
+    return values.cast(pa.int64()) if pa.types.is_timestamp(values.type) else values

@@ -186,6 +186,9 @@ def _shown(name: str, data_type: str) -> str:
         case "timestamp" | "timestamptz":
             shown = f"(extract(epoch FROM {column}) * 1000000)::int8"
             ends = (-(2**63), 2**63 - 1)
+        case "float4":
+            # Python has only doubles: the lake's side is read as such.
+            return f"{column}::float8 AS {column}"
         case "other" | "text" if "(" in data_type:
             # NULL of a composite is not that all of its fields are.
             there = f"{column} IS DISTINCT FROM NULL"

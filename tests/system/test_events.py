@@ -192,7 +192,7 @@ def test_columns_that_come_and_go(make_pipeline: MakePipeline, launch: Launch) -
         "UPDATE orders SET quantity = 2 WHERE id % 5 = 0",
     )
     until(lambda: pipeline.states()["by_paid"][0] == "Stopped")
-    assert "orders has no column 'paid'" in str(pipeline.states()["by_paid"][1])
+    assert "there is no column 'paid'" in str(pipeline.states()["by_paid"][1])
     epoch = run.finish()
     assert pipeline.states()["orders"] == ("Live", None)
     assert pipeline.states()["revenue"] == ("Done", None)

@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from ops.backfill.cdc.evolve import Attribute
-from ops.common.arrow import arrow_type
+from ops.common.arrow import arrow_type, counted
 from ops.common.change import Row
 from ops.common.columns import same_key
 from ops.common.epoch import Epoch
@@ -51,7 +51,7 @@ class RowVersions:
             return None
         columns = relation.schema.key_columns
         wanted = self.spark().createDataFrame(
-            pa.table({"place": pa.array(range(len(keys))), "wanted": _structs(keys, columns)})
+            pa.table({"_tg_place": pa.array(range(len(keys))), "wanted": _structs(keys, columns)})
         )
         found = StateTable(self.spark(), self.lake, relation).lookup(
             contents(self.store, relation, self.committed()),
@@ -59,8 +59,9 @@ class RowVersions:
             ranges=ranges_of((key[0] for key in keys), columns[0].type),
         )
         placed = found.join(wanted, on=same_key("key", "wanted", columns), how="inner")
-        rows = placed.select("place", "row").toArrow().to_pylist()
-        return {keys[line["place"]]: tuple(line["row"].values()) for line in rows}
+        rows = placed.select("_tg_place", "row.*").toArrow()
+        lines = zip(*(counted(column).to_pylist() for column in rows.columns), strict=True)
+        return {keys[place]: tuple(values) for place, *values in lines}
 
     def now(self, table: tuple[str, str], schema: Schema, keys: Sequence[Key]) -> Mapping[Key, Row]:
         """Return rows by key as the source has them at this moment."""
