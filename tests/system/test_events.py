@@ -156,6 +156,7 @@ def test_large_values_that_are_not_sent(make_pipeline: MakePipeline, launch: Lau
     assert pipeline.asked("SELECT FROM files WHERE hole_rows > 0")
 
 
+@pytest.mark.unsettled  # its last steps were not seen
 def test_columns_that_come_and_go(make_pipeline: MakePipeline, launch: Launch) -> None:
     """Added with and without a default, dropped, added again, renamed; views go on or stop."""
     by_paid = "SELECT paid, count(*) AS orders FROM orders GROUP BY paid"

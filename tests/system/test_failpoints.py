@@ -232,6 +232,10 @@ LIVES = (
     ),
     Life("slot lost, half dropped", both("gap.drop"), ("renew", "repair"), spoils=lose_slot),
 )
+UNSETTLED = frozenset(
+    {"not built", "anew", "collect", "vacuum", "repair, early", "slot lost, half dropped"}
+)
+"""Lives that nobody has seen pass since the branches they came from were merged."""
 # Done after the last death too, and not only on the way to it.
 AFTERWARDS = ("merge", "fold", "renew", "repair", "change", "take_down", "anew")
 
@@ -246,7 +250,17 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             for life in LIVES
             for death in life.deaths
         )
-    metafunc.parametrize("life", lives, ids=[life.name for life in lives])
+    metafunc.parametrize(
+        "life",
+        [
+            pytest.param(
+                life,
+                id=life.name,
+                marks=[pytest.mark.unsettled] if life.name.partition(":")[0] in UNSETTLED else [],
+            )
+            for life in lives
+        ],
+    )
 
 
 def test_every_failpoint_is_died_at() -> None:

@@ -128,6 +128,7 @@ def make_tables(pipeline: TestPipeline) -> None:
 
 
 @pytest.mark.system
+@pytest.mark.unsettled  # its writer makes a key beyond bigint
 def test_any_key_comes_whole(make_pipeline: MakePipeline, launch: Launch) -> None:
     views = {
         f"{t}_counted": f"SELECT a, count(*) AS n, sum(n) AS total FROM {t} GROUP BY a"

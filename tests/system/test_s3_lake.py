@@ -51,6 +51,7 @@ def pipeline(
         )
 
 
+@pytest.mark.unsettled  # not seen since look-ups read files in the driver
 def test_from_source_to_bucket(pipeline: TestPipeline, s3: LocalS3) -> None:
     with open_deployment(pipeline.settings) as deployment:
         with LocalRun(deployment, PIPELINE, tell=print) as local:
