@@ -131,7 +131,14 @@ def fold(deployment: Deployment, pipeline: str, *, owner: str) -> dict[str, Epoc
                     keeper.term,
                     deployment.settings.retention_seconds,
                 )
-                if folder.fold(relation, epoch) is not None:
+                try:
+                    moved = folder.fold(relation, epoch)
+                except Fenced:
+                    # A version that was swapped out or dropped meanwhile needs no base any more.
+                    if _is_alive(deployment, pipeline, relation):
+                        raise
+                    continue
+                if moved is not None:
                     folded[relation.label] = epoch
     return folded
 
