@@ -26,7 +26,7 @@ from ops.common.ports import Lake, Store
 from ops.common.schema import Schema
 from ops.common.table.key_range import ranges_of
 from ops.common.table.net import Key
-from ops.common.table.relation import Relation, contents, relations_of
+from ops.common.table.relation import Relation, contents, versions_of
 from ops.common.table.state_table import StateTable
 
 ReadRows = Callable[
@@ -46,7 +46,7 @@ class RowVersions:
 
     def before(self, relation: Relation, keys: Sequence[Key]) -> Mapping[Key, Row] | None:
         """Return rows as of the last commit by key; None while the table is not live."""
-        now = next(r for r in relations_of(self.store, relation.pipeline) if r.id == relation.id)
+        now = next(r for r in versions_of(self.store, relation.pipeline) if r.id == relation.id)
         if now.live_since is None:
             return None
         columns = relation.schema.key_columns
