@@ -14,7 +14,7 @@ from ops.common.errors import Fenced, LeaseHeld, TidegateError, is_transient
 from ops.common.table.collect import UNLISTED_SECONDS, ZOMBIE_SECONDS, Collector
 from ops.common.table.drop import Dropper
 from ops.common.table.fold import Folder, fold_point
-from ops.common.table.relation import Relation, Role, listing, versions_of
+from ops.common.table.relation import Relation, listing, versions_of
 from ops.common.table.vacuum import Vacuum
 from ops.planner.apply import ALL, main_graph, maintenance_graph
 from ops.planner.plan import SourcePlan
@@ -144,8 +144,7 @@ def fold(deployment: Deployment, pipeline: str, *, owner: str) -> dict[str, Epoc
 
 
 def _is_alive(deployment: Deployment, pipeline: str, relation: Relation) -> bool:
-    now = versions_of(deployment.store, pipeline)
-    return any(r.id == relation.id and r.role != Role.OLD for r in now)
+    return any(r.id == relation.id for r in versions_of(deployment.store, pipeline))
 
 
 def vacuum(deployment: Deployment, pipeline: str, *, unlisted_s: float = UNLISTED_SECONDS) -> int:
